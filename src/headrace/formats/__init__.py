@@ -1,0 +1,1 @@
+"""Bytes to rows and back: one file a format, one file a type system; no connectors here."""

@@ -1,0 +1,1 @@
+"""Type systems, each translated to and from Spark SQL's type text (the hub)."""

@@ -1,0 +1,63 @@
+"""A project as the user wrote it: sources, views and sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDefinition:
+    """``sources/NAME.yaml``: the connector's ``type`` and its own options, unchecked until it is made."""
+
+    name: str
+    type: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """``views/NAME.sql``: one SELECT."""
+
+    name: str
+    sql: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkDefinition:
+    """``sinks/NAME.yaml``: the connector's ``type``, its options, and the views it takes (all by default)."""
+
+    name: str
+    type: str
+    views: tuple[str, ...] | None = None
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``headrace.yaml``. Every setting has a default; most projects only name themselves."""
+
+    name: str = "headrace"
+    master: str = "local[2]"
+    driver_memory: str = "1g"
+    time_zone: str = "UTC"
+    ansi: bool = True
+    checkpoint_seconds: float = 30.0
+    step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project folder, read."""
+
+    path: Path
+    settings: Settings = Settings()
+    sources: tuple[SourceDefinition, ...] = ()
+    views: tuple[ViewDefinition, ...] = ()
+    sinks: tuple[SinkDefinition, ...] = ()

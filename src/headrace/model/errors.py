@@ -1,0 +1,88 @@
+"""Errors a user meets: what, where, why, and the next step; each with a code that the reference explains."""
+
+from __future__ import annotations
+
+# code -> what it means in general. Sorted by room; docs/reference/errors.md is generated from this table.
+CODES: dict[str, str] = {
+    # project
+    "project.not_found": "The folder is not a Headrace project.",
+    "project.locked": "Another process runs this project.",
+    "project.not_running": "The command needs a running `headrace up`.",
+    "project.exists": "The folder already holds a project.",
+    "config.unknown_key": "A configuration file has a key that is not known.",
+    "config.invalid": "A configuration value has the wrong type or form.",
+    "config.secret": "A secret reference cannot be resolved.",
+    "config.unknown_type": "No connector of that type exists.",
+    # sql
+    "sql.syntax": "The SQL text cannot be parsed.",
+    "sql.refused": "The SQL contains something that is not admitted in a view.",
+    "sql.unknown_relation": "The SQL names a table or view that does not exist.",
+    "sql.unknown_column": "The SQL names a column that does not exist.",
+    "sql.analysis": "Spark refuses the query.",
+    "sql.not_deterministic": "The SQL contains an expression whose value is not determined by its input.",
+    "sql.not_incremental": "The query is valid but cannot be maintained incrementally yet.",
+    # views
+    "view.unknown": "There is no view of that name.",
+    "view.has_readers": "Other views read this view.",
+    "view.failed": "A view stopped because its SQL failed on the data.",
+    "view.cycle": "Views read each other in a circle.",
+    # log
+    "log.corrupt": "A log segment is damaged before its end.",
+    "log.full": "The log cannot be written: no space is left.",
+    "log.failed": "The log cannot be written.",
+    # state
+    "state.missing": "A file that the catalogue names is missing.",
+    "state.mismatch": "A step that was run again gave other bytes than those published.",
+    # sources
+    "source.connect": "The source cannot be reached.",
+    "source.auth": "The source refuses the user or the password.",
+    "source.setup": "The source is not set up for replication.",
+    "source.rights": "The source's role lacks a right.",
+    "source.no_table": "The source has no such table.",
+    "source.no_identity": "A table without key or identity got an update or a delete.",
+    "source.row": "A row does not fit its relation.",
+    "source.schema": "A table's columns changed in a way that its views cannot follow.",
+    "source.port": "The port is taken.",
+    # sinks
+    "sink.connect": "The sink cannot be reached.",
+    "sink.auth": "The sink refuses the user or the password.",
+    "sink.rights": "The sink's role lacks a right.",
+    "sink.conflict": "The sink holds a table of that name that Headrace did not make.",
+    "sink.fenced": "Another instance has taken over this sink.",
+    "sink.value": "The sink's store cannot hold a value.",
+    # internal
+    "internal": "A fault in Headrace itself.",
+}
+
+
+class HeadraceError(Exception):
+    """An error with a code, and the four things a user needs.
+
+    ``what`` happened, ``where`` (file:line, relation and row, LSN, offset), ``why``, and ``next``: the
+    command or change that helps.
+    """
+
+    def __init__(self, code: str, what: str, *, where: str = "", why: str = "", next: str = "") -> None:
+        if code not in CODES:
+            raise KeyError(f"error code {code!r} is not in the table")
+        self.code, self.what, self.where, self.why, self.next = code, what, where, why, next
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        lines = [f"[{self.code}] {self.what}"]
+        lines += [f"  {label}: {text}" for label, text in self.parts() if text]
+        return "\n".join(lines)
+
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        return (("where", self.where), ("why", self.why), ("next", self.next))
+
+    def as_dict(self) -> dict[str, str]:
+        """For ``--json`` and the HTTP answers."""
+        return {"code": self.code, "what": self.what, "where": self.where, "why": self.why, "next": self.next}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self.code, self.what, self.where, self.why, self.next))
+
+
+def _rebuild(code: str, what: str, where: str, why: str, next: str) -> HeadraceError:
+    return HeadraceError(code, what, where=where, why=why, next=next)

@@ -1,0 +1,50 @@
+"""Transactions as they enter the log: changes to one or more relations that must be seen together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Values of the `_op` column of a change table.
+INSERT = 0  # the full new row; on a keyed relation it replaces a row of the same key
+UPDATE = 1  # keyed relations only: the full new row, its key unchanged; may leave columns out (`_unchanged`)
+DELETE = 2  # keyed: the key columns suffice; without a key: the full old row
+TRUNCATE = 3  # every row of the relation goes; the row's columns are all null
+
+ORDINAL = "_t"  # int32: the transaction's ordinal within its batch
+OPERATION = "_op"  # int8
+UNCHANGED = "_unchanged"  # binary, null when complete: bit n (little-endian) set = column n keeps its old value
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionOrigin:
+    """Where a transaction came from.
+
+    ``position`` is the source's own resume point *after* this transaction (text, opaque to everyone
+    else); ``committed_us`` the source's commit time in microseconds since the epoch.
+    """
+
+    source: str
+    position: str
+    committed_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionBatch:
+    """Consecutive whole transactions of one source, columnar.
+
+    ``changes[relation]`` is an Arrow table: ``_t``, ``_op``, optionally ``_unchanged``, then the
+    relation's columns in order. Rows are in the order they happened, so ``_t`` never decreases.
+    A key change arrives as DELETE of the old key then INSERT of the new row.
+    """
+
+    origins: tuple[TransactionOrigin, ...]
+    changes: Mapping[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(table.num_rows for table in self.changes.values())

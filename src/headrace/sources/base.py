@@ -1,0 +1,53 @@
+"""What a source must do. The engine pulls: it polls for whole transactions, logs them, then confirms."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from headrace.model.schema import Relation
+from headrace.model.transaction import TransactionBatch
+
+
+class Source(ABC):
+    """One place where data changes.
+
+    The engine calls ``start`` once, then ``poll`` and ``confirm`` in turn from a single thread; ``add`` and
+    ``close`` come from that thread too. ``relations`` and ``warnings`` may be called at any time, also
+    without ``start`` (by ``headrace plan``), and change nothing at the source.
+    """
+
+    name: str
+
+    @abstractmethod
+    def relations(self) -> tuple[Relation, ...]:
+        """Every relation the source offers. Raises ``HeadraceError`` when it cannot be reached."""
+
+    def warnings(self, tables: frozenset[str]) -> tuple[str, ...]:
+        """What the user should know before these tables are followed."""
+        return ()
+
+    @abstractmethod
+    def start(self, tables: frozenset[str], position: str | None) -> None:
+        """Begin to follow ``tables``, after ``position`` (the last one in the log, or None at the very first start)."""
+
+    @abstractmethod
+    def add(self, tables: frozenset[str]) -> None:
+        """Follow these tables too; their present contents arrive as one transaction, the others go on."""
+
+    @abstractmethod
+    def poll(self, wait_s: float) -> TransactionBatch | None:
+        """The next whole transactions, or None when nothing came within ``wait_s`` seconds."""
+
+    @abstractmethod
+    def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
+        """The log holds ``batch`` durably; its first transaction has commit number ``first_commit``."""
+
+    def reject(self, batch: TransactionBatch, error: Exception) -> None:
+        """The log could not take ``batch``; nothing of it was kept. Push sources answer their client."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop; what the source keeps for us (slot, publication) stays."""
+
+    def drop(self) -> None:
+        """Remove everything made at the source."""
