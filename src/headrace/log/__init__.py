@@ -1,1 +1,1 @@
-""""""
+"""The ordered, durable sequence of transactions: embedded segments, one writer, many readers."""

@@ -45,6 +45,7 @@ class Settings:
 
     name: str = "headrace"
     master: str = "local[2]"
+    partitions: int = 2  # tasks of a large step
     driver_memory: str = "1g"
     time_zone: str = "UTC"
     ansi: bool = True

@@ -30,8 +30,10 @@ CODES: dict[str, str] = {
     "log.corrupt": "A log segment is damaged before its end.",
     "log.full": "The log cannot be written: no space is left.",
     "log.failed": "The log cannot be written.",
+    "log.layout": "The log was written by another version of Headrace.",
     # state
     "state.missing": "A file that the catalogue names is missing.",
+    "state.layout": "Kept files were written by another version of Headrace.",
     "state.mismatch": "A step that was run again gave other bytes than those published.",
     # sources
     "source.connect": "The source cannot be reached.",
@@ -43,13 +45,19 @@ CODES: dict[str, str] = {
     "source.row": "A row does not fit its relation.",
     "source.schema": "A table's columns changed in a way that its views cannot follow.",
     "source.port": "The port is taken.",
+    "source.request": "A request to a push source has the wrong form.",
+    "source.key": "An Idempotency-Key was used for another request.",
+    "source.busy": "A push source takes no more for now.",
+    "source.file": "A file cannot be read as its format, or was changed after it was read.",
     # sinks
     "sink.connect": "The sink cannot be reached.",
     "sink.auth": "The sink refuses the user or the password.",
     "sink.rights": "The sink's role lacks a right.",
-    "sink.conflict": "The sink holds a table of that name that Headrace did not make.",
+    "sink.conflict": "The sink holds a table that Headrace did not make, objects that depend on ours, or a key twice.",
+    "sink.diverged": "The sink does not hold what Headrace wrote to it.",
     "sink.fenced": "Another instance has taken over this sink.",
-    "sink.value": "The sink's store cannot hold a value.",
+    "sink.value": "The sink's store cannot hold a value or a name.",
+    "sink.refused": "The sink's store refused a statement.",
     # internal
     "internal": "A fault in Headrace itself.",
 }

@@ -1,0 +1,55 @@
+# What a developer, a user of a checkout and continuous integration run. `make` alone lists the targets.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: help setup test-deps test lint fmt laws bench-quick demo demo-postgres docs clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: .venv/ready ## Install the product and its tools into .venv (again only when pyproject.toml changed)
+
+.venv/ready: pyproject.toml
+	@$(PYTHON) tools/prepare.py venv
+	@touch $@
+
+test-deps: setup ## Install a PostgreSQL server for tests and examples when there is none
+	@$(BIN)/python tools/prepare.py postgres
+
+test: setup test-deps ## Run every test; ARGS="tests/sql -k join" runs some
+	$(BIN)/pytest $(ARGS)
+
+lint: setup ## Check format, style, types, import contracts and the rules of the house
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q tests/architecture
+
+fmt: setup ## Format the code and apply the safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+laws: setup ## Run the laws of the operators over many more random histories
+	HEADRACE_LAWS_HISTORIES=$${HEADRACE_LAWS_HISTORIES:-5000} $(BIN)/pytest tests/laws --timeout=0 $(ARGS)
+
+bench-quick: setup ## Measure rate, latency and work per change in a few minutes
+	$(BIN)/python -m benchmarks.quick $(ARGS)
+
+demo: setup ## Run the embedded demo; ARGS="--seconds 30" ends it by itself
+	$(BIN)/headrace demo $(ARGS)
+
+demo-postgres: setup test-deps ## Follow a PostgreSQL under pgbench, kill the product half-way, prove the result
+	$(BIN)/python -m examples.pgbench.run $(ARGS)
+
+docs: setup ## Write the generated pages of docs/reference
+	$(BIN)/python docs/generate.py
+
+clean: ## Remove caches and build results; .venv stays
+	rm -rf build dist var spark-warehouse metastore_db .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,58 @@
+"""Write the pages of docs/reference that follow from the code: ``make docs``.
+
+``PAGES`` lists them: the page's path under docs/ and the function that gives its text. A page is never edited by
+hand; tests/architecture/test_generated_pages.py fails when one is not what its function gives now.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+
+from headrace.model.errors import CODES, HeadraceError
+
+DOCS = Path(__file__).resolve().parent
+
+
+def errors_page() -> str:
+    """Every error code with its meaning, grouped as in the table of headrace.model.errors."""
+    example = HeadraceError(
+        "sql.unknown_column",
+        "there is no column 'amuont'",
+        where="views/revenue.sql:2:12",
+        why="orders has the columns id, customer_id, amount",
+        next="write 'amount', then: headrace plan",
+    )
+    lines = [
+        "# Error codes",
+        "",
+        "<!-- Written by `make docs` from src/headrace/model/errors.py; edit that table, not this page. -->",
+        "",
+        "Every error names its code, what happened, where, why, and the next step. The codes stay the same from",
+        "version to version; the texts may get better. With `--json`, and in answers over HTTP, an error is an object",
+        "with the keys `code`, `what`, `where`, `why` and `next`.",
+        "",
+        "```",
+        str(example),
+        "```",
+    ]
+    for room, codes in groupby(CODES, key=lambda code: code.partition(".")[0]):
+        lines += ["", f"## {room}", "", "| code | meaning |", "|---|---|"]
+        lines += [f"| `{code}` | {CODES[code]} |" for code in codes]
+    return "\n".join(lines) + "\n"
+
+
+PAGES: tuple[tuple[str, Callable[[], str]], ...] = (("reference/errors.md", errors_page),)
+
+
+def main() -> int:
+    for path, text in PAGES:
+        (DOCS / path).write_text(text(), encoding="utf-8")
+        sys.stdout.write(f"docs/{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

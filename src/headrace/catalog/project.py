@@ -1,0 +1,241 @@
+"""A project folder -> ``Project``: headrace.yaml, sources/*.yaml, views/*.sql, sinks/*.yaml.
+
+Nothing is connected to and no secret is resolved here; a connector's own options stay as they were written
+and are checked by the connector. Definitions are sorted by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import zoneinfo
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace.catalog.document import Document, did_you_mean, load, read_text
+from headrace.model.definition import Project, Settings, SinkDefinition, SourceDefinition, ViewDefinition
+from headrace.model.errors import HeadraceError
+
+FILE = "headrace.yaml"
+STATE = ".headrace"  # everything that Headrace keeps of a project
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_SINK_KEYS = ("type", "views", "keys")
+
+
+def find(start: Path) -> Path:
+    """The nearest folder with a headrace.yaml, from ``start`` upward; ``project.not_found`` when there is none."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / FILE).is_file():
+            return folder
+    raise _not_found(start, f"there is no {FILE} here or in a folder above")
+
+
+def at(folder: Path) -> Path:
+    """``folder`` itself, made absolute, when it is a project; else ``project.not_found``."""
+    folder = folder.resolve()
+    if not (folder / FILE).is_file():
+        raise _not_found(folder, f"there is no {FILE} in it" if folder.is_dir() else "there is no such folder")
+    return folder
+
+
+def read(folder: Path) -> Project:
+    """The project in ``folder``.
+
+    Raises ``HeadraceError``: ``project.not_found``, ``config.invalid``, ``config.unknown_key`` or
+    ``view.unknown`` (a sink that names a view that is not there), each with file and line.
+    """
+    folder = at(folder)
+    views = tuple(_view(path, name, folder) for name, path in _files(folder, "views", ".sql"))
+    return Project(
+        path=folder,
+        settings=_settings(load(folder / FILE, folder), folder),
+        sources=tuple(_source(load(path, folder), name, path) for name, path in _files(folder, "sources", ".yaml")),
+        views=views,
+        sinks=tuple(
+            _sink(load(path, folder), name, path, [view.name for view in views])
+            for name, path in _files(folder, "sinks", ".yaml")
+        ),
+    )
+
+
+def _not_found(folder: Path, why: str) -> HeadraceError:
+    return HeadraceError(
+        "project.not_found",
+        f"{folder} is not a Headrace project",
+        where=str(folder),
+        why=why,
+        next="`headrace init DIR` makes a project; `--project DIR` names one that exists",
+    )
+
+
+def _files(folder: Path, kind: str, suffix: str) -> Iterator[tuple[str, Path]]:
+    """(name, path) of every definition of that kind; what looks like one but would not be read is refused."""
+    names: dict[str, str] = {}
+    room = folder / kind
+    for path in sorted(room.iterdir()) if room.is_dir() else []:
+        shown = f"{kind}/{path.name}"
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            if any(path.glob(f"**/*{suffix}")):
+                raise HeadraceError(
+                    "config.invalid", f"files in {shown}/ are not read", where=shown, next=f"move them to {kind}/"
+                )
+            continue
+        if path.suffix == ".yml" or (path.suffix != suffix and path.suffix.lower() == suffix):
+            raise HeadraceError(
+                "config.invalid", f"{shown} is not read", where=shown, next=f"rename it to {path.stem}{suffix}"
+            )
+        if path.suffix != suffix:
+            continue
+        if _NAME.fullmatch(path.stem) is None:
+            raise HeadraceError(
+                "config.invalid",
+                f"'{path.stem}' cannot be a name",
+                where=shown,
+                why="a name has letters, digits and '_', starts with no digit and has at most 63 characters",
+                next=f"rename it, e.g. to {_as_name(path.stem)}{suffix}",
+            )
+        if path.stem.lower() in names:
+            raise HeadraceError(
+                "config.invalid",
+                f"{shown} and {names[path.stem.lower()]} have the same name",
+                where=shown,
+                why="names in SQL do not tell upper from lower case",
+            )
+        names[path.stem.lower()] = shown
+        yield path.stem, path
+
+
+def _as_name(text: str) -> str:
+    word = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:60] or "name"
+    return f"_{word}" if word[0].isdigit() else word
+
+
+def _view(path: Path, name: str, folder: Path) -> ViewDefinition:
+    shown = path.relative_to(folder).as_posix()
+    sql = read_text(path, shown)
+    if not re.sub(r"--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL).strip().rstrip(";").strip():
+        raise HeadraceError("config.invalid", f"{shown} has no SQL", where=shown, next="write one SELECT, or remove it")
+    return ViewDefinition(name, sql, path)
+
+
+def _source(document: Document, name: str, path: Path) -> SourceDefinition:
+    kind = _type(document, ("type",))
+    return SourceDefinition(name, kind, {k: v for k, v in document.values.items() if k != "type"}, path)
+
+
+def _sink(document: Document, name: str, path: Path, views: list[str]) -> SinkDefinition:
+    kind = _type(document, _SINK_KEYS)
+    taken: tuple[str, ...] | None = None
+    if document.values.get("views") is not None:
+        taken = tuple(_known_view(document, view, views, "views") for view in _words(document, "views"))
+        if not taken or len(set(taken)) != len(taken):
+            problem = "names a view twice" if taken else "names no view"
+            raise document.invalid(f"'views' {problem}", "views", next="without 'views' the sink takes all of them")
+    keys = document.values.get("keys") or {}
+    if not isinstance(keys, dict):
+        raise document.invalid("'keys' must be a mapping", "keys", next="keys:\n  my_view: [column, column]")
+    declared: dict[str, tuple[str, ...]] = {}
+    for view in keys:
+        known = _known_view(document, view, views, "keys", view)
+        if taken is not None and known not in taken:
+            raise document.invalid(f"'keys' names the view '{view}', which 'views' leaves out", "keys", view)
+        declared[known] = _words(document, "keys", view)  # an empty list: a multiset, whatever the SQL says
+    options = {key: value for key, value in document.values.items() if key not in _SINK_KEYS}
+    return SinkDefinition(name, kind, taken, declared, options, path)
+
+
+def _type(document: Document, known: tuple[str, ...]) -> str:
+    kind = document.values.get("type")
+    if isinstance(kind, str) and kind:
+        return kind
+    if "type" in document.values:
+        raise document.invalid("'type' must be the name of a connector", "type")
+    for key in document.values:
+        if did_you_mean(key, ["type"]):
+            raise document.unknown(key, known)
+    raise document.invalid("'type' is missing", next="name the connector, e.g. `type: postgres`")
+
+
+def _words(document: Document, *keys: str) -> tuple[str, ...]:
+    """A list of names under that key; one name may stand without the brackets."""
+    value: Any = document.values
+    for key in keys:
+        value = value[key]
+    words = value if isinstance(value, list) else [value]
+    if not all(isinstance(word, str) and word for word in words):
+        raise document.invalid(f"'{'.'.join(keys)}' must be a list of names", *keys, next=f"{keys[-1]}: [name, name]")
+    return tuple(words)
+
+
+def _known_view(document: Document, view: str, views: list[str], *keys: str) -> str:
+    if view in views:
+        return view
+    near = did_you_mean(view, views)
+    raise HeadraceError(
+        "view.unknown",
+        f"there is no view '{view}'",
+        where=document.place(*keys),
+        why=f"there is no file views/{view}.sql",
+        next=near or (f"views: {', '.join(views)}" if views else "add the view, or remove its name here"),
+    )
+
+
+def _settings(document: Document, folder: Path) -> Settings:
+    """headrace.yaml against ``Settings``: its fields are the keys, their types the types."""
+    fields = {field.name: str(field.type) for field in dataclasses.fields(Settings)}
+    values: dict[str, Any] = {"name": folder.name or "headrace"}
+    for key, value in document.values.items():
+        if key not in fields:
+            raise document.unknown(key, fields)
+        values[key] = _setting(document, key, value, fields[key])
+    return Settings(**values)
+
+
+def _setting(document: Document, key: str, value: Any, kind: str) -> Any:
+    """A checked value of one setting; ``kind`` is its type as ``Settings`` writes it."""
+    accepted, words = _KINDS[kind]
+    fits = isinstance(value, accepted) and (kind == "bool" or not isinstance(value, bool))
+    if not fits:
+        raise document.invalid(f"'{key}' must be {words}, not {value!r}", key)
+    if kind in ("int", "float") and not 0 < value < math.inf:
+        raise document.invalid(f"'{key}' must be greater than 0, not {value}", key)
+    if kind == "str" and not value.strip():
+        raise document.invalid(f"'{key}' is empty", key)
+    if key in _CHECKS and (problem := _CHECKS[key](value)):
+        raise document.invalid(f"'{key}' is {value!r}", key, why=problem[0], next=problem[1])
+    return float(value) if kind == "float" else value
+
+
+def _time_zone(value: str) -> tuple[str, str] | None:
+    zones = zoneinfo.available_timezones()
+    if not zones or value in zones or re.fullmatch(r"[+-]\d\d:\d\d", value):
+        return None  # a machine without a zone table leaves the check to Spark
+    return "there is no such time zone", did_you_mean(value, zones) or "a name like Europe/Berlin, or UTC"
+
+
+def _memory(value: str) -> tuple[str, str] | None:
+    good = re.fullmatch(r"[1-9]\d*[kmgt]b?", value, re.IGNORECASE)
+    return None if good else ("it is a number with a unit", "driver_memory: 1g")
+
+
+def _master(value: str) -> tuple[str, str] | None:
+    good = re.match(r"local(\[|-cluster\[|$)|spark://|yarn$|k8s://", value)
+    return None if good else ("it is not a Spark master", "master: local[2]  (or spark://HOST:PORT, yarn, k8s://URL)")
+
+
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "str": (str, "text"),
+    "bool": (bool, "true or false"),
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+}
+_CHECKS: dict[str, Callable[[str], tuple[str, str] | None]] = {
+    "time_zone": _time_zone,
+    "driver_memory": _memory,
+    "master": _master,
+}

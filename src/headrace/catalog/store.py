@@ -1,0 +1,300 @@
+"""The catalogue: what exists, which steps were recorded and published, and where the kept files are. SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Column, Relation, ViewSchema
+
+LAYOUT = 1
+
+SCHEMA = """
+create table meta (name text primary key, value text not null) strict;
+create table relation (name text primary key, source text not null, columns text not null, key text not null,
+    updates integer not null) strict;
+create table view (name text not null, version integer not null, sql text not null, fingerprint text not null,
+    columns text not null, key text not null, ordering text not null, state text not null, reason text not null default '',
+    created_commit integer not null, primary key (name, version)) strict;
+create table step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
+    published_us integer) strict;
+create table output (step integer not null, feed text not null, path text not null, rows integer not null,
+    crc integer not null, primary key (feed, step, path)) strict;
+create index output_by_step on output (step);
+create table base (feed text primary key, step integer not null, upto integer not null, paths text not null,
+    rows integer not null) strict;
+create table checkpoint (step integer primary key, runs text not null) strict;
+create table sink (name text primary key, frontier integer not null, error text not null default '',
+    updated_us integer not null default 0) strict;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """A step as recorded before it ran: its range of commits and its shape; published when its outputs are."""
+
+    number: int
+    after: int
+    upto: int
+    wide: bool
+    published_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file of a feed: the delta of one step (or, in a base, contents)."""
+
+    step: int
+    feed: str
+    path: str
+    rows: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRecord:
+    """A version of a view. ``state``: live, failed, or gone."""
+
+    schema: ViewSchema
+    sql: str
+    fingerprint: str
+    state: str
+    reason: str
+    created_commit: int
+
+    @property
+    def feed(self) -> str:
+        return feed_of(self.schema.name, self.schema.version)
+
+
+def feed_of(name: str, version: int) -> str:
+    """The name of a view version's feed."""
+    return f"{name}@{version}"
+
+
+class Catalog:
+    """The catalogue of a project. Every change is one durable SQLite transaction; readers never wait for it."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._lock = threading.RLock()
+        if read_only and not path.exists():
+            raise HeadraceError(
+                "project.not_running", "this project has not run yet", where=str(path), next="headrace up"
+            )
+        target = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        self._db = sqlite3.connect(target, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
+        self._db.execute("pragma busy_timeout=30000")
+        if not read_only:
+            self._db.execute("pragma journal_mode=wal")
+            self._db.execute("pragma synchronous=full")
+            self._create()
+        layout = int(self.meta("layout") or 0)
+        if layout != LAYOUT:
+            raise HeadraceError(
+                "state.layout", f"the catalogue has layout {layout}, this version knows {LAYOUT}", where=str(path)
+            )
+
+    def _create(self) -> None:
+        if self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0:
+            with self.transaction():
+                for statement in SCHEMA.split(";"):
+                    if statement.strip():
+                        self._db.execute(statement)
+                self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All changes inside become durable together, or none does."""
+        with self._lock:
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("begin immediate")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("rollback")
+                raise
+            self._db.execute("commit")
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    def meta(self, name: str) -> str | None:
+        rows = self._rows("select value from meta where name = ?", name)
+        return rows[0][0] if rows else None
+
+    def set_meta(self, name: str, value: str) -> None:
+        with self.transaction():
+            self._db.execute("insert or replace into meta values (?, ?)", (name, value))
+
+    # -- relations and views --------------------------------------------------------------------------------
+
+    def relations(self) -> dict[str, tuple[str, Relation]]:
+        """Tables known so far: name -> (source, relation)."""
+        found = {}
+        for name, source, columns, key, updates in self._rows("select * from relation order by name"):
+            found[name] = (source, Relation(name, _columns(columns), tuple(orjson.loads(key)), bool(updates)))
+        return found
+
+    def put_relation(self, source: str, relation: Relation) -> None:
+        values = (
+            relation.name,
+            source,
+            _dumped(relation.columns),
+            orjson.dumps(relation.key).decode(),
+            int(relation.updates),
+        )
+        with self.transaction():
+            self._db.execute("insert or replace into relation values (?, ?, ?, ?, ?)", values)
+
+    def drop_relation(self, name: str) -> None:
+        with self.transaction():
+            self._db.execute("delete from relation where name = ?", (name,))
+
+    def views(self) -> dict[str, ViewRecord]:
+        """The current version of each view that is not gone."""
+        return {record.schema.name: record for record in self.versions() if record.state != "gone"}
+
+    def versions(self) -> list[ViewRecord]:
+        """Every version there ever was, in order."""
+        rows = self._rows(
+            "select name, version, sql, fingerprint, columns, key, ordering, state, reason, created_commit"
+            " from view order by name, version"
+        )
+        return [
+            ViewRecord(
+                ViewSchema(name, version, _columns(columns), tuple(orjson.loads(key)), tuple(orjson.loads(ordering))),
+                sql, fingerprint, state, reason, created,
+            )
+            for name, version, sql, fingerprint, columns, key, ordering, state, reason, created in rows
+        ]  # fmt: skip
+
+    def put_view(self, record: ViewRecord) -> None:
+        """A new version; the versions before it are gone."""
+        schema = record.schema
+        values = (
+            schema.name, schema.version, record.sql, record.fingerprint, _dumped(schema.columns),
+            orjson.dumps(schema.key).decode(), orjson.dumps(schema.order).decode(), record.state, record.reason,
+            record.created_commit,
+        )  # fmt: skip
+        with self.transaction():
+            self.drop_view(schema.name)
+            self._db.execute("insert or replace into view values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    def drop_view(self, name: str) -> None:
+        with self.transaction():
+            self._db.execute("update view set state = 'gone' where name = ?", (name,))
+
+    def set_view_state(self, name: str, version: int, state: str, reason: str = "") -> None:
+        with self.transaction():
+            self._db.execute(
+                "update view set state = ?, reason = ? where name = ? and version = ?", (state, reason, name, version)
+            )
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def record_step(self, number: int, after: int, upto: int, wide: bool) -> None:
+        with self.transaction():
+            self._db.execute("insert into step values (?, ?, ?, ?, null)", (number, after, upto, int(wide)))
+
+    def publish(self, number: int, outputs: Iterable[Output], published_us: int) -> None:
+        """All views of a step move at once."""
+        with self.transaction():
+            self._db.execute("update step set published_us = ? where number = ?", (published_us, number))
+            self.put_outputs(outputs)
+
+    def put_outputs(self, outputs: Iterable[Output]) -> None:
+        with self.transaction():
+            self._db.executemany(
+                "insert or replace into output values (?, ?, ?, ?, ?)",
+                [(o.step, o.feed, o.path, o.rows, o.crc) for o in outputs],
+            )
+
+    def steps(self, after: int = -1) -> list[StepRecord]:
+        """Steps with a number above ``after``, in order."""
+        rows = self._rows(
+            "select number, after, upto, wide, published_us from step where number > ? order by number", after
+        )
+        return [StepRecord(n, a, u, bool(w), p) for n, a, u, w, p in rows]
+
+    def last_published(self) -> StepRecord | None:
+        rows = self._rows(
+            "select number, after, upto, wide, published_us from step where published_us is not null"
+            " order by number desc limit 1"
+        )
+        return StepRecord(rows[0][0], rows[0][1], rows[0][2], bool(rows[0][3]), rows[0][4]) if rows else None
+
+    def outputs(self, after: int, upto: int, feed: str | None = None) -> list[Output]:
+        """Output files of published steps in (after, upto], in order of step."""
+        sql = "select step, feed, path, rows, crc from output where step > ? and step <= ?"
+        rows = self._rows(sql + " order by step, feed, path", after, upto) if feed is None else self._rows(
+            sql + " and feed = ? order by step, path", after, upto, feed
+        )  # fmt: skip
+        return [Output(*row) for row in rows]
+
+    def base(self, feed: str) -> tuple[int, int, list[str], int] | None:
+        """(step, commit, files, rows) of a feed's base: its contents as of that step."""
+        rows = self._rows("select step, upto, paths, rows from base where feed = ?", feed)
+        return (rows[0][0], rows[0][1], list(orjson.loads(rows[0][2])), rows[0][3]) if rows else None
+
+    def put_base(self, feed: str, step: int, upto: int, paths: list[str], rows: int) -> None:
+        values = (feed, step, upto, orjson.dumps(paths).decode(), rows)
+        with self.transaction():
+            self._db.execute("insert or replace into base values (?, ?, ?, ?, ?)", values)
+
+    def forget_outputs(self, feed: str, upto_step: int) -> None:
+        """Deltas that a base now holds."""
+        with self.transaction():
+            self._db.execute("delete from output where feed = ? and step <= ?", (feed, upto_step))
+
+    def forget_feed(self, feed: str) -> None:
+        with self.transaction():
+            self._db.execute("delete from output where feed = ?", (feed,))
+            self._db.execute("delete from base where feed = ?", (feed,))
+
+    def put_checkpoint(self, step: int, runs: dict[str, Any]) -> None:
+        """The runs that are live after ``step``; steps and checkpoints before it are not needed for recovery."""
+        with self.transaction():
+            self._db.execute("insert or replace into checkpoint values (?, ?)", (step, orjson.dumps(runs).decode()))
+            self._db.execute("delete from checkpoint where step < ?", (step,))
+            self._db.execute("delete from step where number < ?", (step,))
+
+    def checkpoint(self) -> tuple[int, dict[str, Any]] | None:
+        rows = self._rows("select step, runs from checkpoint order by step desc limit 1")
+        return (rows[0][0], orjson.loads(rows[0][1])) if rows else None
+
+    # -- sinks ----------------------------------------------------------------------------------------------
+
+    def sinks(self) -> dict[str, tuple[int, str, int]]:
+        """Sink -> (frontier, last error or '', when in microseconds)."""
+        return {name: (f, e, u) for name, f, e, u in self._rows("select name, frontier, error, updated_us from sink")}
+
+    def put_sink(self, name: str, frontier: int, error: str, updated_us: int) -> None:
+        with self.transaction():
+            self._db.execute("insert or replace into sink values (?, ?, ?, ?)", (name, frontier, error, updated_us))
+
+    def drop_sink(self, name: str) -> None:
+        with self.transaction():
+            self._db.execute("delete from sink where name = ?", (name,))
+
+
+def _dumped(columns: Iterable[Column]) -> str:
+    return orjson.dumps([[c.name, c.type, c.nullable] for c in columns]).decode()
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    return tuple(Column(name, type_text, nullable) for name, type_text, nullable in orjson.loads(text))

@@ -1,0 +1,232 @@
+"""A query as a tree of nodes, lowered from Catalyst's optimized plan: what operators are built from.
+
+Every node names its output columns by position, ``c0 .. cn``; expressions refer to the child's columns by
+those names (``l0 ..`` and ``r0 ..`` in a join's condition, ``g0 ..`` and ``v0 ..`` over an aggregate), so equal
+sub-queries have equal fingerprints whatever attribute ids Spark gave them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A Catalyst expression rebound by position: the ``Column`` to build with, its text to compare with, its type."""
+
+    column: Any = field(compare=False)
+    text: str
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True)
+class Node:
+    """``types`` are Spark SQL type texts of the output columns; ``nullables`` whether each may be null."""
+
+    types: tuple[str, ...]
+    nullables: tuple[bool, ...]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def stateful(self) -> bool:
+        return False
+
+    def described(self) -> tuple[str, ...]:
+        """What, beside kind, types and children, makes two nodes of one kind different."""
+        return ()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for sub-queries that always have equal contents (128 bits, hex)."""
+        text = repr((type(self).__name__, self.types, self.described(), tuple(c.fingerprint for c in self.children)))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"c{i}" for i in range(len(self.types)))
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, children first."""
+        for child in self.children:
+            yield from child.walk()
+        yield self
+
+
+@dataclass(frozen=True)
+class Feed(Node):
+    """A leaf: some columns of a relation (table, view or shared sub-query), by ordinal."""
+
+    relation: str
+    ordinals: tuple[int, ...]
+
+    def described(self) -> tuple[str, ...]:
+        return (self.relation, *map(str, self.ordinals))
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    child: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.child,)
+
+
+@dataclass(frozen=True)
+class Project(Unary):
+    expressions: tuple[Expression, ...]
+
+    def described(self) -> tuple[str, ...]:
+        return tuple(e.text for e in self.expressions)
+
+
+@dataclass(frozen=True)
+class Filter(Unary):
+    condition: Expression
+
+    def described(self) -> tuple[str, ...]:
+        return (self.condition.text,)
+
+
+@dataclass(frozen=True)
+class Generate(Unary):
+    """Each row of the child, without the columns not in ``required``, once for every row its generator makes."""
+
+    generator: Expression
+    required: tuple[int, ...]
+    outputs: int
+
+    def described(self) -> tuple[str, ...]:
+        return (self.generator.text, str(self.required), str(self.outputs))
+
+
+@dataclass(frozen=True)
+class Expand(Unary):
+    """Each row of the child once for every projection (grouping sets, several DISTINCT aggregates)."""
+
+    projections: tuple[tuple[Expression, ...], ...]
+
+    def described(self) -> tuple[str, ...]:
+        return tuple(repr([e.text for e in projection]) for projection in self.projections)
+
+
+@dataclass(frozen=True)
+class Union(Node):
+    inputs: tuple[Node, ...]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return self.inputs
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """``kind``: inner, left, full, semi, anti or existence (a right join is a left join turned round).
+
+    ``left_keys`` and ``right_keys`` are equal where the condition holds; the whole ``condition`` is over
+    ``l0 ..`` and ``r0 ..`` and is always evaluated again by Spark on what the keys bring together.
+    """
+
+    kind: str
+    left: Node
+    right: Node
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    condition: Expression
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        keys = tuple(e.text for e in (*self.left_keys, *self.right_keys))
+        return (self.kind, *keys, self.condition.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """One accumulating aggregate: ``count``, ``sum`` or ``avg`` of an argument (None counts rows)."""
+
+    function: str
+    argument: Expression | None
+    type: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.function}({self.argument.text if self.argument else '*'}):{self.type}"
+
+
+@dataclass(frozen=True)
+class Aggregate(Unary):
+    """Aggregates that add and subtract. ``results`` are over ``g0 ..`` (keys) and ``v0 ..`` (accumulations)."""
+
+    keys: tuple[Expression, ...]
+    accumulations: tuple[Accumulation, ...]
+    results: tuple[Expression, ...]
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        return tuple(e.text for e in (*self.keys, *self.accumulations, *self.results))
+
+
+@dataclass(frozen=True)
+class Regroup(Unary):
+    """Any other aggregate with keys, recomputed by Spark for the touched keys: ``results`` contain the functions."""
+
+    keys: tuple[Expression, ...]
+    results: tuple[Expression, ...]
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        return tuple(e.text for e in (*self.keys, *self.results))
+
+
+@dataclass(frozen=True)
+class Window(Unary):
+    """Window functions over one partitioning, recomputed by Spark for the touched partitions.
+
+    Output: the child's columns, then one for each of ``functions``; ``specifications[i]`` makes the window
+    expression of function i when given further partition columns.
+    """
+
+    keys: tuple[Expression, ...]
+    functions: tuple[Expression, ...]
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        return tuple(e.text for e in (*self.keys, *self.functions))
+
+
+@dataclass(frozen=True)
+class Shared(Feed):
+    """A leaf that stands for a sub-query which a circuit of its own maintains for all who contain it.
+
+    It has the sub-query's fingerprint, so that what is built above keeps its state when sharing begins or ends.
+    """
+
+    original: str
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self.original

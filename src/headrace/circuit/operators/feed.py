@@ -1,0 +1,54 @@
+"""dA: a relation's delta in this step, or all its contents when a view starts over existing rows. No state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headrace.circuit import node
+from headrace.circuit.task import batches, current, partition
+from headrace.formats.types.arrow import to_arrow
+from headrace.model.delivery import WEIGHT
+from headrace.state.run import open_run
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Builder
+
+INSTANT = "_i"
+
+
+class ReadFeed:
+    """Reads some columns of the relation's files of this step; task p of n takes the p-th part of the rows."""
+
+    def __init__(self, relation: str, ordinals: tuple[int, ...], types: tuple[str, ...], partitions: int) -> None:
+        self.relation, self.ordinals, self.types, self.partitions = relation, ordinals, types, partitions
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in pieces:
+            pass
+        step, part = current(), partition() % self.partitions
+        for path in step.feeds.get(self.relation, ()):
+            table = open_run(path)
+            first = table.num_rows * part // self.partitions
+            last = table.num_rows * (part + 1) // self.partitions
+            if first < last:
+                yield from batches(self.renamed(table.slice(first, last - first)))
+
+    def renamed(self, table: pa.Table) -> pa.Table:
+        columns = [table[f"c{o}"].cast(to_arrow(t)) for o, t in zip(self.ordinals, self.types, strict=True)]
+        instants = (
+            table[INSTANT] if INSTANT in table.column_names else pa.array(np.ones(table.num_rows, np.int32))
+        )
+        names = [f"c{i}" for i in range(len(columns))]
+        return pa.table([*columns, table[WEIGHT], instants], names=[*names, WEIGHT, INSTANT])
+
+
+def delta(builder: Builder, this: node.Feed) -> DataFrame:
+    from headrace.circuit.build import CHANGE, ddl, fields
+
+    stage = ReadFeed(this.relation, this.ordinals, this.types, builder.shape.partitions)
+    return builder.leaf().mapInArrow(stage, ddl([*fields(this), *CHANGE]))

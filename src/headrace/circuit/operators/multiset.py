@@ -1,0 +1,115 @@
+"""d T: changes of a table without a key: each insert is +1 of its row, each delete -1, TRUNCATE - all it held.
+
+A delete of a row that is not there would take its weight below zero: it is set aside for the quarantine, never
+asserted. State: the table itself, arranged by the whole row; bounded by the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headrace.circuit.operators.changes import SEQUENCE, by_task, changes
+from headrace.circuit.operators.upsert import Contents, deletes
+from headrace.circuit.task import batches, current, gathered, keep
+from headrace.model.delivery import WEIGHT
+from headrace.model.schema import Relation
+from headrace.model.transaction import DELETE, OPERATION, TRUNCATE
+from headrace.state.arrangement import Arrangement
+from headrace.state.keys import key_order, lookup
+from headrace.state.rows import consolidate
+from headrace.state.run import HASH, column, merge
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Builder
+
+INSTANT = "_i"
+REFUSED = "refused:"  # files of rows set aside are named after their table
+
+
+class Multiset(Contents):
+    """Input ``_h``, ``_q``, ``_i``, ``_op``, ``c0 ..``; output ``c0 ..``, ``_w``, ``_i``."""
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = gathered(pieces)
+        if table is None:
+            return
+        if (column(table, OPERATION) == TRUNCATE).any():
+            table = self.truncated(table)
+        weights = np.where(column(table, OPERATION) == DELETE, -1, 1).astype(np.int64)
+        if (weights < 0).any():
+            table, weights = self.possible(table, weights)
+        signed = table.append_column(WEIGHT, pa.array(weights))
+        delta = signed.select([*self.names, WEIGHT, INSTANT])
+        yield from batches(consolidate(delta) if (weights < 0).any() else delta)
+        run = signed.select([HASH, WEIGHT, *self.names])
+        keep(current(), self.name, merge([run]))
+
+    def truncated(self, table: pa.Table) -> pa.Table:
+        """Each TRUNCATE as deletes of every copy of every row that was there, kept or come earlier in the step."""
+        operations, sequences = column(table, OPERATION), column(table, SEQUENCE)
+        rows = table.filter(pa.array(operations != TRUNCATE))
+        live = self.all_kept().select([HASH, WEIGHT, *self.names])
+        for at in np.argsort(sequences, kind="stable"):
+            if operations[at] != TRUNCATE:
+                continue
+            earlier = rows.filter(pa.array(column(rows, SEQUENCE) < sequences[at]))
+            signs = np.where(column(earlier, OPERATION) == DELETE, -1, 1).astype(np.int64)
+            moved = earlier.select([HASH, *self.names]).append_column(WEIGHT, pa.array(signs)).select(live.column_names)
+            there = consolidate(pa.concat_tables([live, moved.cast(live.schema)]))
+            copies = np.repeat(np.arange(there.num_rows), np.maximum(column(there, WEIGHT), 0))
+            made = {SEQUENCE: sequences[at], INSTANT: column(table, INSTANT)[at], OPERATION: DELETE}
+            rows = pa.concat_tables([rows, deletes(there.take(pa.array(copies)), rows.schema, made)])
+        return rows
+
+    def possible(self, table: pa.Table, weights: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+        """The changes without those deletes that would take a row below zero; these are set aside."""
+        order, new = key_order(table, self.names, [column(table, SEQUENCE)])
+        table, weights = table.take(pa.array(order)), weights[order]
+        firsts = np.flatnonzero(new)
+        rows = table.select([HASH, *self.names]).take(pa.array(firsts))
+        hashes = np.unique(column(rows, HASH))
+        kept = merge([Arrangement(current().runs.get(self.name, [])).probe(hashes, self.empty.names, self.empty).rows])
+        kept = consolidate(kept)
+        kept = kept.take(pa.array(np.argsort(column(kept, HASH), kind="stable")))
+        found = lookup(rows, kept, self.names)
+        start = np.where(found >= 0, column(kept, WEIGHT)[found] if kept.num_rows else 0, 0)
+        refused = _below_zero(start, weights, firsts)
+        if refused.any():
+            keep(current(), REFUSED + self.name, table.filter(pa.array(refused)).select([HASH, *self.names]))
+        return table.filter(pa.array(~refused)), weights[~refused]
+
+
+def _below_zero(start: np.ndarray, weights: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    """Which deletes find no copy of their row, given the copies before and the changes in order.
+
+    A running count that stops at zero: the refused are where the lowest point so far below zero gets lower.
+    """
+    segment = np.repeat(np.arange(len(firsts)), np.diff(np.r_[firsts, len(weights)]))
+    total = np.cumsum(weights)
+    balance = start[segment] + total - (total[firsts] - weights[firsts])[segment]
+    # Offsets grow with the segment, so that one running minimum over all serves each segment apart.
+    span = 2 * (len(weights) + int(start.max(initial=0)) + 1)
+    lowest = np.minimum.accumulate(np.minimum(balance, 0) - segment * span)
+    previous = np.r_[0, lowest[:-1]]
+    previous[firsts] = -np.arange(len(firsts)) * span
+    refused: np.ndarray = lowest < previous
+    return refused
+
+
+def delta(builder: Builder, relation: Relation) -> DataFrame:
+    """The delta of a table without a key, from the log: ``c0 ..``, ``_w``, ``_i``; keeps its contents."""
+    from headrace.circuit.build import CHANGE, TABLE, ddl, group_hash
+
+    types = tuple(c.type for c in relation.columns)
+    columns = [(f"c{i}", t) for i, t in enumerate(types)]
+    builder.own(TABLE + relation.name)
+    key_hash = group_hash([F.col(name) for name, _ in columns])
+    stage = Multiset(TABLE + relation.name, types, tuple(range(len(types))), builder.shape.partitions)
+    rows = by_task(builder, changes(builder, relation).withColumn(HASH, key_hash))
+    return rows.mapInArrow(stage, ddl([*columns, *CHANGE]))

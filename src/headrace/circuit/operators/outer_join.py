@@ -1,0 +1,187 @@
+"""d(A |x| B) for left, full, semi, anti and existence joins, by the touched-key rule on pairs.
+
+For the touched keys: candidates are the pairs of equal hash at each version, beside every row alone; Spark
+evaluates the whole condition on the pairs; then a row alone stays where no pair of its own matched (outer,
+anti), or stays once where one did (semi). Rows with a null key meet nothing and pass by without state.
+State: both inputs, arranged by join key. Bounded by the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headrace.circuit import node
+from headrace.circuit.operators.inner_join import INSTANT, SIDE, Side, tagged
+from headrace.circuit.operators.recompute import NEXT, VERSION, differences, versions
+from headrace.circuit.task import batches, current, gathered
+from headrace.model.delivery import WEIGHT
+from headrace.state.run import HASH, column
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Builder
+
+LEFT_ROW, RIGHT_ROW = "_l", "_r"  # bigint: a row's number in the task, null where the candidate has no such side
+HOLDS = "_c"  # boolean: the condition on a pair
+
+
+class ProbeCandidates:
+    """Emits ``_l``, ``_r``, ``_w``, ``_v``, ``_n``, ``l0 ..``, ``r0 ..``: every row alone, then every pair."""
+
+    def __init__(self, left: Side, right: Side) -> None:
+        self.left, self.right = left, right
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = gathered(pieces)
+        if table is None:
+            return
+        step, side = current(), column(table, SIDE)
+        keyed = table[HASH].is_valid().to_numpy()
+        a, b = self.left.delta(table, (side == 0) & keyed), self.right.delta(table, (side == 1) & keyed)
+        touched = np.unique(np.r_[column(a, HASH), column(b, HASH)])
+        marks = _marks(a, b)
+        lefts = _versions(a, self.left.kept(step.runs, touched), marks)
+        rights = _versions(b, self.right.kept(step.runs, touched), marks)
+        lefts = _with_strays(lefts, self.left.delta(_unkeyed(table), (side == 0) & ~keyed))
+        rights = _with_strays(rights, self.right.delta(_unkeyed(table), (side == 1) & ~keyed))
+        yield from batches(self.candidates(lefts, None))
+        yield from batches(self.candidates(None, rights))
+        yield from batches(self.candidates(lefts, rights))
+        self.left.write(a)
+        self.right.write(b)
+
+    def candidates(self, lefts: pa.Table | None, rights: pa.Table | None) -> pa.Table:
+        if lefts is not None and rights is not None:
+            rows, hits = _same_version(lefts, rights)
+            x, y = lefts.take(pa.array(rows)), rights.take(pa.array(hits))
+            weights, count, of = column(x, WEIGHT) * column(y, WEIGHT), len(rows), x
+            numbers = (pa.array(rows), pa.array(hits))
+        else:
+            of = lefts if lefts is not None else rights
+            assert of is not None
+            x, y, weights, count = lefts, rights, column(of, WEIGHT), of.num_rows
+            own, none = pa.array(np.arange(count)), pa.nulls(count, pa.int64())
+            numbers = (own, none) if lefts is not None else (none, own)
+        columns = [*numbers, pa.array(weights), of[VERSION], of[NEXT]]
+        for side, rows_of in ((self.left, x), (self.right, y)):
+            columns += [
+                rows_of[n] if rows_of is not None else pa.nulls(count, t)
+                for n, t in zip(side.names, side.arrow_types, strict=True)
+            ]
+        names = [LEFT_ROW, RIGHT_ROW, WEIGHT, VERSION, NEXT, *self.left.names, *self.right.names]
+        return pa.table(columns, names=names)
+
+
+def _unkeyed(table: pa.Table) -> pa.Table:
+    """Rows without a key, under the one hash 0, which only finds them again in this step."""
+    hashes = pa.array(np.zeros(table.num_rows, np.int64))
+    return table.set_column(table.column_names.index(HASH), HASH, hashes)
+
+
+def _marks(a: pa.Table, b: pa.Table) -> pa.Table:
+    """Which (hash, instant) the two deltas touch together: one side's versions follow the other's changes."""
+    return pa.concat_tables([t.select([HASH, INSTANT]) for t in (a, b)])
+
+
+def _versions(delta: pa.Table, old: pa.Table, marks: pa.Table) -> pa.Table:
+    """Contents at every version of either side; marks of the other side enter as rows of weight 0."""
+    nothing = pa.table([marks[HASH], pa.array(np.zeros(marks.num_rows, np.int64)), marks[INSTANT]], names=[HASH, WEIGHT, INSTANT])
+    for name in old.column_names[2:]:
+        nothing = nothing.append_column(name, pa.nulls(marks.num_rows, old.schema.field(name).type))
+    order = [HASH, WEIGHT, INSTANT, *old.column_names[2:]]
+    changes = pa.concat_tables([delta.select(order), nothing.select(order)])
+    changes = changes.take(pa.array(np.argsort(column(changes, HASH), kind="stable")))
+    contents = versions(changes, old)
+    return contents.filter(pa.array(column(contents, WEIGHT) != 0))
+
+
+def _with_strays(contents: pa.Table, strays: pa.Table) -> pa.Table:
+    """Rows with a null key belong to no version: each is its own change, at its instant, with its weight."""
+    if strays.num_rows == 0:
+        return contents
+    rows = strays.drop_columns([INSTANT]).append_column(VERSION, strays[INSTANT])
+    rows = rows.append_column(NEXT, pa.array(np.zeros(strays.num_rows, np.int32)))
+    # A hash no key has in this table: strays meet nothing, as _same_version looks at kept keys only.
+    return pa.concat_tables([contents.append_column("_k", pa.array(np.ones(contents.num_rows, bool))),
+                             rows.select(contents.column_names).append_column("_k", pa.array(np.zeros(rows.num_rows, bool)))])
+
+
+def _same_version(lefts: pa.Table, rights: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Index pairs of rows with equal hash and version, both with a key."""
+    l_rows, r_rows = _keyed(lefts), _keyed(rights)
+    lh, lv = column(lefts, HASH)[l_rows], column(lefts, VERSION)[l_rows]
+    rh, rv = column(rights, HASH)[r_rows], column(rights, VERSION)[r_rows]
+    keys = np.unique(np.rec.fromarrays([np.r_[lh, rh], np.r_[lv, rv]]), return_inverse=True)[1]
+    left, right = keys[: len(lh)], keys[len(lh) :]
+    order = np.argsort(right, kind="stable")
+    low = np.searchsorted(right[order], left, "left")
+    count = np.searchsorted(right[order], left, "right") - low
+    first = np.cumsum(count) - count
+    rows = np.repeat(np.arange(len(left)), count)
+    hits = order[np.arange(int(count.sum())) - np.repeat(first - low, count)]
+    return l_rows[rows], r_rows[hits]
+
+
+def _keyed(table: pa.Table) -> np.ndarray:
+    return np.flatnonzero(column(table, "_k")) if "_k" in table.column_names else np.arange(table.num_rows)
+
+
+class Resolve:
+    """Keeps the candidates that are in the join's result, and turns versions into a delta."""
+
+    def __init__(self, kind: str, left: list[str], right: list[str]) -> None:
+        self.kind, self.left, self.right = kind, left, right
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = gathered(pieces)
+        if table is None:
+            return
+        l_row, r_row = _numbers(table, LEFT_ROW), _numbers(table, RIGHT_ROW)
+        pair = (l_row >= 0) & (r_row >= 0) & table[HOLDS].fill_null(False).combine_chunks().to_numpy(zero_copy_only=False)
+        left_alone, right_alone = (r_row < 0) & (l_row >= 0), (l_row < 0) & (r_row >= 0)
+        left_met, right_met = _among(l_row, l_row[pair]), _among(r_row, r_row[pair])
+        chosen = {
+            "left": pair | (left_alone & ~left_met),
+            "full": pair | (left_alone & ~left_met) | (right_alone & ~right_met),
+            "semi": left_alone & left_met,
+            "anti": left_alone & ~left_met,
+            "existence": left_alone,
+        }[self.kind]
+        names = self.left + (self.right if self.kind in ("left", "full") else [])
+        rows = table.select([VERSION, NEXT, *names]).filter(pa.array(chosen))
+        if self.kind == "existence":
+            rows = rows.append_column("_e", pa.array(left_met[chosen]))
+        yield from batches(differences(rows, column(table, WEIGHT)[chosen]))
+
+
+def _numbers(table: pa.Table, name: str) -> np.ndarray:
+    numbers: np.ndarray = table[name].fill_null(-1).combine_chunks().to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _among(rows: np.ndarray, met: np.ndarray) -> np.ndarray:
+    """For each row number (-1: none) whether it is in ``met``."""
+    flags = np.zeros(int(rows.max(initial=-1)) + 2, bool)
+    flags[met] = True
+    flags[-1] = False
+    return flags[rows]
+
+
+def delta(builder: Builder, this: node.Join) -> DataFrame:
+    from headrace.circuit.build import CHANGE, ddl, fields, strict_hash
+
+    left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys))
+    right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys))
+    both = tagged(builder, this, strict_hash(this.left_keys), strict_hash(this.right_keys))
+    head = [(LEFT_ROW, "bigint"), (RIGHT_ROW, "bigint"), (WEIGHT, "bigint"), (VERSION, "int"), (NEXT, "int")]
+    sides = [*fields(this.left, "l"), *fields(this.right, "r")]
+    candidates = both.mapInArrow(ProbeCandidates(left, right), ddl([*head, *sides]))
+    is_pair = F.col(LEFT_ROW).isNotNull() & F.col(RIGHT_ROW).isNotNull()
+    # CASE guards the condition: on a row alone it must not run, as batch would not run it.
+    checked = candidates.select("*", F.when(is_pair, this.condition.column).otherwise(F.lit(False)).alias(HOLDS))
+    return checked.mapInArrow(Resolve(this.kind, left.names, right.names), ddl([*fields(this), *CHANGE]))

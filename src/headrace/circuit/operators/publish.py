@@ -1,0 +1,72 @@
+"""What leaves a circuit: the step's delta, consolidated, in canonical order, checksummed and synced. No state."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headrace.circuit.task import current, gathered, keep
+from headrace.model.delivery import WEIGHT
+from headrace.state.rows import consolidate
+from headrace.state.run import HASH, column
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Builder
+
+INSTANT = "_i"
+OUTPUT = "out:"
+DESCRIPTION = "circuit string, path string, rows bigint, crc bigint"
+
+
+class Publish:
+    """Writes the task's part of the delta and describes it in one row; nothing is written of an empty delta."""
+
+    def __init__(self, circuit: str, *, durable: bool, consolidated: bool) -> None:
+        self.circuit, self.durable, self.consolidated = circuit, durable, consolidated
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = gathered(pieces)
+        if table is None:
+            return
+        if not self.consolidated:
+            table = consolidate(table.drop_columns([HASH]) if HASH in table.column_names else table)
+            order = np.argsort(column(table, INSTANT), kind="stable")
+            table = table.take(pa.array(order))
+        if table.num_rows == 0:
+            return
+        path = keep(current(), OUTPUT + self.circuit.replace("/", "_"), table)
+        crc = checksum(Path(path), sync=self.durable) if self.durable else 0
+        yield pa.record_batch([[self.circuit], [path], [table.num_rows], [crc]], names=["circuit", "path", "rows", "crc"])
+
+
+def checksum(path: Path, *, sync: bool) -> int:
+    """CRC-32 of a file; with ``sync`` its bytes are on disk when this returns."""
+    crc = 0
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            crc = zlib.crc32(piece, crc)
+        if sync:
+            os.fdatasync(file.fileno())
+    return crc
+
+
+def publish(builder: Builder, delta: DataFrame, types: tuple[str, ...], *, durable: bool, consolidated: bool) -> DataFrame:
+    """One row for each file written: ``circuit``, ``path``, ``rows``, ``crc``."""
+    from headrace.circuit.build import group_hash
+
+    if builder.shape.wide and not consolidated:
+        # Equal rows must meet to cancel; maps have no hash, so those meet in one task.
+        hashed = [F.col(f"c{i}") for i, t in enumerate(types) if "map<" not in t and "variant" not in t]
+        delta = builder.gather(delta.withColumn(HASH, group_hash(hashed)))
+    elif not builder.shape.wide:
+        delta = delta.coalesce(1)
+    return delta.mapInArrow(Publish(builder.circuit, durable=durable, consolidated=consolidated), DESCRIPTION)
+

@@ -1,0 +1,56 @@
+"""A plan made once and stepped many times: all use of Spark's internals for that lives here.
+
+Planning costs more than running a small step. ``executedPlan.clone().execute()`` runs a plan again without
+planning, as long as nothing in it remembers an earlier run: a plan that holds such a node is run as a plain
+DataFrame instead. Both give the same rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from headrace.circuit.task import PROPERTY
+
+REMEMBERS = frozenset({"ReusedExchangeExec", "ReusedSubqueryExec", "SubqueryExec", "SubqueryBroadcastExec",
+                       "BroadcastExchangeExec", "AdaptiveSparkPlanExec", "InMemoryTableScanExec"})  # fmt: skip
+REMEMBERS_EXPRESSION = frozenset({"ScalarSubquery", "InSubqueryExec", "DynamicPruningExpression"})
+
+
+class Prepared:
+    """A circuit's plan, planned once. ``frame`` must have the columns of ``publish``."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self.context = frame.sparkSession.sparkContext
+        self.frame = frame
+        plan: Any = frame._jdf.queryExecution().executedPlan()
+        self.reusable = not _remembers(self.context._jvm, plan)
+        self.plan = plan
+
+    def run(self, description: Path) -> list[tuple[str, str, int, int]]:
+        """Run the plan for the step so described; the files it wrote: (circuit, path, rows, crc)."""
+        self.context.setLocalProperty(PROPERTY, str(description))
+        if not self.reusable:
+            return [(r.circuit, r.path, r.rows, r.crc) for r in self.frame.collect()]
+        rows = self.plan.clone().executeCollect()
+        return [
+            (row.getUTF8String(0).toString(), row.getUTF8String(1).toString(), row.getLong(2), row.getLong(3))
+            for row in rows
+        ]
+
+
+def _remembers(jvm: Any, plan: Any) -> bool:
+    to_python = jvm.scala.jdk.javaapi.CollectionConverters.asJava
+    if plan.getClass().getSimpleName() in REMEMBERS:
+        return True
+    if any(_remembers_expression(to_python, e) for e in to_python(plan.expressions())):
+        return True
+    return any(_remembers(jvm, child) for child in to_python(plan.children()))
+
+
+def _remembers_expression(to_python: Any, expression: Any) -> bool:
+    if expression.getClass().getSimpleName() in REMEMBERS_EXPRESSION:
+        return True
+    return any(_remembers_expression(to_python, child) for child in to_python(expression.children()))

@@ -1,0 +1,43 @@
+"""headrace init"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli import display
+from headrace.cli.options import JsonOption
+from headrace.control import init
+
+EPILOG = """
+headrace init shop                        # a project that takes changes over HTTP
+headrace init shop --template postgres    # one that replicates a PostgreSQL database
+headrace init . --template files          # one that follows a folder of files
+"""
+
+
+def run(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder, made when missing. Default: this one.")
+    ] = Path(),
+    template: Annotated[
+        init.Template, typer.Option("--template", "-t", metavar="NAME", help="http (the default), postgres or files.")
+    ] = init.Template.http,
+    json: JsonOption = False,
+) -> None:
+    """Start a project from a template.
+
+    It gets a headrace.yaml, a source, a view and a sink, each with comments. The project works as it is; change
+    it from there. Nothing that exists is overwritten.
+    """
+    made = init.run(directory, template)
+    if json:
+        display.emit({"project": str(directory.resolve()), "files": made})
+        return
+    for name in made:
+        display.say(f"  + {name}")
+    enter = "" if directory.resolve() == Path.cwd() else f"cd {shlex.quote(str(directory))} && "
+    display.say(f"\nNext: {enter}headrace plan")

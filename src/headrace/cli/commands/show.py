@@ -1,0 +1,70 @@
+"""headrace show"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli import display
+from headrace.cli.options import JsonOption, ProjectOption, folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.model.schema import ViewSchema
+
+EPILOG = """
+headrace show revenue
+headrace show revenue --order-by total:desc --limit 5
+headrace show revenue --csv > revenue.csv
+"""
+SHOWN = 100  # rows of a table, unless asked otherwise
+
+
+def run(
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view.")],
+    *,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", metavar="N", min=0, help=f"Rows to show. Default: {SHOWN}; all as JSON or CSV."),
+    ] = None,
+    order_by: Annotated[
+        list[str] | None, typer.Option("--order-by", "-o", metavar="COLUMN[:desc]", help="Sort by it; may be repeated.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV with a header line.")] = False,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what a view holds, as of one commit.
+
+    Reads what is published; works beside a running `headrace up` and without one.
+    """
+    if csv and json:
+        raise typer.BadParameter("--csv and --json cannot be given together")
+    from headrace.cli import contents, published
+    from headrace.serve import snapshot
+
+    path = folder(project)
+    name = published.find(path, view)
+    commit, schema, table = snapshot.contents(path, name)
+    bound = limit if limit is not None or csv or json else SHOWN
+    rows, total = contents.ordered(table, schema, order_by or [], bound)
+    if csv:
+        contents.write_csv(rows)
+    elif json:
+        from headrace.control.rows import table_json
+
+        display.emit({"view": name, "version": schema.version, "commit": commit, "total": total, **table_json(rows)})
+    else:
+        _print(name, commit, schema, rows, total)
+
+
+def _print(name: str, commit: int, schema: ViewSchema, rows: pa.Table, total: int) -> None:
+    from headrace.control.rows import rows as cells
+
+    display.say(f"{name} at commit {commit:,}: {total:,} rows\n")
+    columns = [{"name": column.name, "type": column.type} for column in schema.columns]
+    display.table(columns, cells(rows))
+    if rows.num_rows < total:
+        display.say(f"\n{rows.num_rows:,} of {total:,} rows (--limit shows more)")

@@ -1,0 +1,73 @@
+"""headrace status"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.cli import display
+from headrace.cli.options import JsonOption, ProjectOption, folder
+
+EPILOG = """
+headrace status
+headrace status --json | jq -e '.state == "running"'     # a health check
+"""
+FIELDS = {
+    "sources": ("name", "type", "state", "tables", "position", "changes", "endpoint", "error"),
+    "views": ("name", "version", "state", "frontier", "rows", "lag_s", "lag_ms", "error"),
+    "sinks": ("name", "type", "state", "frontier", "lag_s", "lag_ms", "error"),
+}
+
+
+def run(project: ProjectOption = None, json: JsonOption = False) -> None:
+    """Show whether the project runs, and how far it is.
+
+    Each source, view and sink with its state and the commit it has reached.
+    """
+    path = folder(project)
+    answer = look(path)
+    if json:
+        display.emit(answer)
+    else:
+        show(answer)
+
+
+def look(path: Path) -> dict[str, Any]:
+    """The status from the running `up`, or what its files tell when none runs."""
+    from headrace.control import socket, verbs
+
+    if socket.running(path):
+        return verbs.call(path, "status", {}, lambda event: None)
+    from headrace.cli.published import views
+
+    return {"state": "stopped", "views": views(path), "sources": [], "sinks": []}
+
+
+def show(answer: Mapping[str, Any]) -> None:
+    """The status as text."""
+    by = f" (process {answer['pid']})" if answer.get("pid") else ""
+    at = f", commit {answer['commit']:,}, views at {answer['frontier']:,}" if _numbers(answer) else ""
+    display.say(f"{answer['state']}{by}{at}")
+    if answer["state"] == "stopped":
+        display.say("`headrace up` runs it; the views below are as it left them.")
+    for kind, names in FIELDS.items():
+        items: Sequence[Mapping[str, Any]] = answer.get(kind) or []
+        if items:
+            display.say(f"\n{display.paint(kind, 'bold')}")
+            display.records(names, [_readable(item) for item in items])
+
+
+def _numbers(answer: Mapping[str, Any]) -> bool:
+    return isinstance(answer.get("commit"), int) and isinstance(answer.get("frontier"), int)
+
+
+def _readable(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists in words, errors in one line."""
+    shown = dict(item)
+    for name, value in item.items():
+        if isinstance(value, list):
+            shown[name] = ", ".join(str(part) for part in value)
+        elif name == "error" and isinstance(value, Mapping):
+            shown[name] = display.error_text(value)
+    return shown

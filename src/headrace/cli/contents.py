@@ -1,0 +1,78 @@
+"""The contents of a published view as rows to show: copies written out, in order, as CSV."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+from headrace.catalog.document import did_you_mean
+from headrace.control.rows import value
+from headrace.model.delivery import WEIGHT
+
+if TYPE_CHECKING:
+    from headrace.model.schema import ViewSchema
+
+
+def copies(table: pa.Table) -> int:
+    """How many rows the weights stand for."""
+    return int(pc.sum(table[WEIGHT]).as_py() or 0)
+
+
+def ordered(
+    table: pa.Table, schema: ViewSchema, order_by: Sequence[str], limit: int | None, *, copies: bool = True
+) -> tuple[pa.Table, int]:
+    """(rows in order, at most ``limit``; how many there are in all).
+
+    In the order asked for (``column`` or ``column:desc``), else the view's own, else by its key, else by its
+    columns; with the other columns as tie-breakers, so that the same contents always look the same. With
+    ``copies`` a row of weight 3 comes three times and ``_w`` is left out.
+    """
+    weights = table[WEIGHT].to_numpy()
+    total = int(weights.sum())
+    keys = [_sort_key(text, schema) for text in order_by] or [_sort_key(text, schema) for text in schema.order]
+    keys += [(name, "ascending") for name in (*schema.key, *schema.names) if name not in {key for key, _ in keys}]
+    sortable = [key for key in dict(keys).items() if not pa.types.is_nested(table.schema.field(key[0]).type)]
+    places = np.arange(table.num_rows)
+    if sortable:
+        # NULL first and NaN last, as Spark sorts; with "desc" the other way round.
+        order = [(name, way, "at_start" if way == "ascending" else "at_end") for name, way in sortable]
+        places = pc.sort_indices(table, sort_keys=order).to_numpy()
+    if copies:
+        places = np.repeat(places, weights[places])
+    if limit is not None:
+        places = places[:limit]
+    rows = table.take(pa.array(places))
+    return (rows.select(list(schema.names)) if copies else rows), total
+
+
+def _sort_key(text: str, schema: ViewSchema) -> tuple[str, str]:
+    name, _, direction = text.partition(":")
+    found = next((column for column in schema.names if column.lower() == name.lower()), None)
+    if found is None:
+        hint = did_you_mean(name, schema.names) or f"columns: {', '.join(schema.names)}"
+        raise typer.BadParameter(f"'{name}' is no column of {schema.name}; {hint}")
+    if direction.lower() not in ("", "asc", "desc"):
+        raise typer.BadParameter(f"'{text}': write COLUMN, COLUMN:asc or COLUMN:desc")
+    return found, "descending" if direction.lower() == "desc" else "ascending"
+
+
+def write_csv(table: pa.Table) -> None:
+    """The rows as CSV on stdout, with the same text for a value as JSON has; NULL is an empty field."""
+    import csv
+    import json
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(table.column_names)
+    for batch in table.to_batches(max_chunksize=10_000):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            cells = (value(cell) for cell in row)
+            writer.writerow(
+                "true" if c is True else "false" if c is False else json.dumps(c) if isinstance(c, list | dict) else c
+                for c in cells
+            )

@@ -1,0 +1,161 @@
+"""What a person or a program reads: tables, JSON, progress, errors. Results go to stdout, all else to stderr."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.model.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 100_000  # a table that goes to a file or a pipe is never cut
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_NUMBERS = re.compile(r"(tinyint|smallint|int|bigint|float|double|decimal)\b")
+
+
+@dataclass(slots=True)
+class Output:
+    """How this command was asked to answer; set once, by the ``--json`` option."""
+
+    json: bool = False
+
+
+OUTPUT = Output()
+
+
+def plain(text: object) -> str:
+    """Text on one line that cannot steer the terminal: control and direction characters are written out."""
+    return _CONTROL.sub(lambda m: _NAMED.get(m[0], f"\\u{ord(m[0]):04x}"), str(text))
+
+
+def cell(value: Any) -> str:
+    """A JSON value as a table shows it; NULL is told apart from the text 'NULL' by its colour only."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | dict):
+        return plain(json.dumps(value, ensure_ascii=False))
+    return plain(value)
+
+
+def say(text: str = "", *, error: bool = False) -> None:
+    """A line of text; to stderr when it is not the answer itself."""
+    stream = sys.stderr if error else sys.stdout
+    stream.write(text + "\n")
+    stream.flush()
+
+
+def emit(value: Mapping[str, Any], *, line: bool = False) -> None:
+    """A JSON object on stdout: indented on a terminal, else (and with ``line``) on one line."""
+    indent = 2 if sys.stdout.isatty() and not line else None
+    say(json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":")))
+
+
+def error(failure: HeadraceError) -> None:
+    """An error on stderr: code and what, where, why, next; as one JSON line with ``--json``."""
+    if OUTPUT.json:
+        say(json.dumps({"error": failure.as_dict()}), error=True)
+        return
+    from rich.text import Text
+
+    text = Text()
+    text.append("error", "bold red").append(f" [{failure.code}] ", "red").append(_lines(failure.what, 2), "bold")
+    for label, part in failure.parts():
+        if part:
+            text.append(f"\n  {label + ':':<6} ", "cyan").append(_lines(part, 9))
+    console(error=True).print(text, soft_wrap=True)
+
+
+def error_text(failure: Mapping[str, str]) -> str:
+    """An error that came as a dict, in one line."""
+    rest = "; ".join(plain(failure[key]) for key in ("where", "why", "next") if failure.get(key))
+    return f"[{failure.get('code', '?')}] {plain(failure.get('what', ''))}" + (f" ({rest})" if rest else "")
+
+
+def _lines(text: str, indent: int) -> str:
+    return ("\n" + " " * indent).join(plain(line) for line in text.splitlines())
+
+
+def console(*, error: bool = False) -> Console:
+    """A console on stdout or stderr; as wide as needed when it is no terminal."""
+    from rich.console import Console
+
+    stream = sys.stderr if error else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def table(columns: Sequence[Mapping[str, str]], rows: Sequence[Sequence[Any]]) -> None:
+    """Rows of JSON values as a table on stdout; ``columns`` as ``{"name", "type"}``, numbers to the right."""
+    from rich.box import Box
+    from rich.table import Table
+    from rich.text import Text
+
+    # A head and a rule: no frame, so that lines can be cut and searched.
+    rule = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+    shown = Table(box=rule, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    for column in columns:
+        right = _NUMBERS.match(column.get("type", "string")) is not None
+        shown.add_column(Text(plain(column["name"])), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(cell(value), "dim" if value is None else "") for value in row))
+    console().print(shown)
+
+
+def records(names: Sequence[str], items: Sequence[Mapping[str, Any]]) -> None:
+    """Objects as a table of those of the columns ``names`` that any of them has."""
+    present = [name for name in names if any(item.get(name) is not None for item in items)]
+    kinds = ["bigint" if all(_number(item.get(name)) for item in items) else "string" for name in present]
+    columns = [{"name": name.replace("_", " "), "type": kind} for name, kind in zip(present, kinds, strict=True)]
+    table(columns, [["" if item.get(name) is None else item[name] for name in present] for item in items])
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
+
+
+def paint(text: str, style: str) -> str:
+    """Text in a style when stdout is a terminal that shows colour, else as it is."""
+    from rich.text import Text
+
+    with (out := console()).capture() as capture:
+        out.print(Text(text, style), end="", soft_wrap=True)
+    return capture.get()
+
+
+@contextmanager
+def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Progress of something that may take long: a bar on stderr, from its second second, when that is a terminal.
+
+    Gives the function that takes ``{"text", "done", "total"}``.
+    """
+    if not sys.stderr.isatty():
+        yield lambda event: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=30))
+    bar = Progress(*columns, MofNCompleteColumn(), TimeElapsedColumn(), console=console(error=True), transient=True)
+    job = bar.add_task(plain(text), total=None)
+    since = time.monotonic()
+
+    def on_progress(event: dict[str, Any]) -> None:
+        at = {"completed": event.get("done", 0), "total": event.get("total")}
+        bar.update(job, description=plain(event.get("text", text)), **at)
+        if time.monotonic() - since > 1.0 or "Spark" in str(event.get("text")):
+            bar.start()
+
+    try:
+        yield on_progress
+    finally:
+        bar.stop()

@@ -1,0 +1,99 @@
+"""The command line: which command is which file, and what an error does. Wiring only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+
+import typer
+
+from headrace import __version__
+from headrace.cli import display
+from headrace.cli.commands import (
+    apply,
+    drop,
+    explain,
+    init,
+    plan,
+    show,
+    sql,
+    status,
+    stop,
+    up,
+    verify,
+    version,
+    views,
+    watch,
+)
+from headrace.cli.help import SectionHelp, VerbHelp
+from headrace.model.errors import HeadraceError
+
+EPILOG = """
+headrace init shop && cd shop    # a project that works as it is
+headrace plan                    # what will be made, and how each view is kept up to date
+headrace up                      # run it; the commands below work beside it, in another terminal
+headrace show VIEW               # the view now
+headrace watch VIEW              # its changes as they come
+"""
+# In the order in which they are used; the help shows them so.
+SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
+    ("Run a project", (init, plan, up, apply, status, stop)),
+    ("Read views", (views, show, watch, sql)),
+    ("Look closer", (explain, verify)),
+    ("Remove", (drop,)),
+    ("Other", (version,)),
+)
+
+app = typer.Typer(
+    name="headrace",
+    cls=SectionHelp,
+    epilog=EPILOG,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        display.say(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def headrace(
+    show_version: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Show the version."),
+) -> None:
+    """SQL views kept up to date, incrementally and transactionally, on Apache Spark.
+
+    A project is a folder: headrace.yaml, sources/NAME.yaml, views/NAME.sql (one SELECT each), sinks/NAME.yaml.
+    Exit status: 0 done, 1 failed or different, 2 wrong usage, 130 interrupted.
+    """
+
+
+for _heading, _modules in SECTIONS:
+    for _module in _modules:
+        _name = _module.__name__.rpartition(".")[2]
+        app.command(_name, cls=VerbHelp, epilog=_module.EPILOG, rich_help_panel=_heading)(_module.run)
+
+
+def main() -> None:
+    """The entry point of the ``headrace`` command."""
+    try:
+        app()
+    except HeadraceError as failure:
+        display.error(failure)
+        sys.exit(1)
+    except Exception as failure:
+        if os.environ.get("HEADRACE_DEBUG"):
+            raise
+        fault = HeadraceError(
+            "internal",
+            f"{type(failure).__name__}: {failure}",
+            why="this is a fault in Headrace, not in your project",
+            next="run it again with HEADRACE_DEBUG=1 for the details, and report them",
+        )
+        display.error(fault)
+        sys.exit(1)

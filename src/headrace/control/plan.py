@@ -1,0 +1,16 @@
+"""plan: what the definitions in the folder would change, and whether each view is incremental; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.catalog.project import read
+from headrace.control.running import Progress, Running
+
+
+def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """``{"changes": [...], "tables": {...}, "views": [...], "warnings": [...]}`` for the files as they are now."""
+    project = read(running.path)
+    progress({"text": f"planning {len(project.views)} views"})
+    return running.pipeline.plan(project)

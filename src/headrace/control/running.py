@@ -1,0 +1,46 @@
+"""What a verb is given: the pipeline at work, its project folder, and a way to say how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace.model.definition import Project
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# {"text": what is being done, "done": n, "total": m}; done and total only where they are known.
+Progress = Callable[[dict[str, Any]], None]
+
+
+class PipelineVerbs(Protocol):
+    """The part of ``headrace.engine.pipeline.Pipeline`` that the verbs call, from any thread."""
+
+    def plan(self, project: Project) -> dict[str, Any]: ...
+
+    def apply(self, project: Project) -> dict[str, Any]: ...
+
+    def explain(self, view: str) -> dict[str, Any]: ...
+
+    def sql(self, text: str) -> pa.Table: ...
+
+    def verify(self, views: list[str] | None, on_progress: Progress | None = None) -> dict[str, Any]: ...
+
+    def drop(self, view: str) -> dict[str, Any]: ...
+
+    def status(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A pipeline and its project folder; ``stop`` asks the process that runs it to end (None: it runs for one verb)."""
+
+    pipeline: PipelineVerbs
+    path: Path
+    stop: Callable[[], None] | None = None
+
+
+Verb = Callable[[Running, Mapping[str, Any], Progress], dict[str, Any]]

@@ -1,0 +1,21 @@
+"""sql: one SELECT over tables and views at the present frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.control.running import Progress, Running
+from headrace.model.errors import HeadraceError
+
+
+def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """``{"columns", "rows", "total"}``; ``limit`` bounds the rows that are sent, ``total`` counts them all."""
+    text, limit = arguments.get("sql"), arguments.get("limit")
+    if not isinstance(text, str) or not text.strip():
+        raise HeadraceError("sql.syntax", "there is no SQL text", next='headrace sql "SELECT ..."')
+    progress({"text": "running the query"})
+    table = running.pipeline.sql(text)
+    from headrace.control.rows import table_json  # loads pyarrow: not for the client's side of the socket
+
+    return {**table_json(table if limit is None else table.slice(0, int(limit))), "total": table.num_rows}

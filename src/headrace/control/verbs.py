@@ -1,0 +1,88 @@
+"""The verbs that need the pipeline, and how a call reaches them: in the process that runs it, or in our own."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.catalog.project import read
+from headrace.control import apply, drop, explain, lock, plan, socket, sql, status, stop, verify
+from headrace.control.running import PipelineVerbs, Progress, Running, Verb
+from headrace.model.errors import HeadraceError
+
+VERBS: dict[str, Verb] = {
+    "apply": apply.run,
+    "drop": drop.run,
+    "explain": explain.run,
+    "plan": plan.run,
+    "sql": sql.run,
+    "status": status.run,
+    "stop": stop.run,
+    "verify": verify.run,
+}
+ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
+CHANGING = ("apply", "drop")  # one at a time
+START_S = 300.0  # a call that comes while `up` still starts waits this long
+
+
+def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Carry out a verb: by the running `up` when there is one, else with a pipeline opened for it alone.
+
+    Raises ``project.not_running`` for a verb that makes sense only beside a running `up`.
+    """
+    if socket.running(path):
+        return socket.request(path, verb, arguments, progress)
+    if verb not in ALONE:
+        raise socket.not_running(path)
+    project = read(path)
+    with lock.hold(path, f"headrace {verb}"):
+        progress({"text": "starting Spark"})
+        from headrace.engine.pipeline import Pipeline
+
+        with Pipeline.open(project) as pipeline:
+            return VERBS[verb](Running(pipeline, path), arguments, progress)
+
+
+class Dispatcher:
+    """Answers the control socket of `up`. It may be asked before the pipeline has started."""
+
+    def __init__(self, path: Path, stop: Callable[[], None]) -> None:
+        self._path, self._stop = path, stop
+        self._running: Running | None = None
+        self._ready = threading.Event()
+        self._changing = threading.Lock()
+
+    def attach(self, pipeline: PipelineVerbs) -> None:
+        """The pipeline has started: answer with it."""
+        self._running = Running(pipeline, self._path, self._stop)
+        self._ready.set()
+
+    def handle(self, verb: str, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        if verb not in VERBS:
+            raise HeadraceError(
+                "internal",
+                f"the running `headrace up` does not know the verb '{verb}'",
+                why="it is probably of another version than this command",
+                next="`headrace stop`, then `headrace up`",
+            )
+        running = self._running
+        if running is None and verb in ("status", "stop"):
+            if verb == "stop":
+                self._stop()
+            return {"pid": os.getpid(), "state": "starting", "views": [], "sources": [], "sinks": []}
+        if running is None:
+            progress({"text": "`headrace up` is starting"})
+            running = self._started()
+        if verb in CHANGING:
+            with self._changing:
+                return VERBS[verb](running, arguments, progress)
+        return VERBS[verb](running, arguments, progress)
+
+    def _started(self) -> Running:
+        """The pipeline, once it has started."""
+        if not self._ready.wait(START_S) or self._running is None:
+            raise HeadraceError("project.not_running", "`headrace up` has not finished starting", next="try again")
+        return self._running

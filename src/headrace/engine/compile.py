@@ -1,0 +1,223 @@
+"""View definitions to node trees: admitted, optimized by Spark, put in canonical form, lowered; with keys inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headrace.catalog.store import ViewRecord, feed_of
+from headrace.circuit.node import Aggregate, Feed, Filter, Join, Node, Project, Regroup, Window
+from headrace.formats.types.arrow import quote
+from headrace.model.definition import ViewDefinition
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Column, Relation, ViewSchema
+from headrace.sql.admit import Admitted, admit, analysis_error
+from headrace.sql.canonical import canonical
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.plan import LEAF_PREFIX, lower, output_types
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A view that can be maintained."""
+
+    definition: ViewDefinition
+    schema: ViewSchema
+    root: Node
+    reads: tuple[str, ...]
+
+    @property
+    def feed(self) -> str:
+        return feed_of(self.schema.name, self.schema.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """All views of a project, upstream first; those that cannot be maintained with the reason."""
+
+    views: dict[str, Compiled]
+    refused: dict[str, HeadraceError]
+    tables: frozenset[str]  # the tables that the views read
+
+
+class Compiler:
+    """Compiles view definitions against tables. Bound to a session, whose temporary views it replaces."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.catalyst = Catalyst(spark)
+
+    def compile(
+        self, tables: Mapping[str, Relation], definitions: Iterable[ViewDefinition], known: Mapping[str, ViewRecord]
+    ) -> Compilation:
+        """``known``: the versions in the catalogue; a view whose fingerprint is new becomes the next version."""
+        wanted = {d.name: d for d in definitions}
+        names = [*tables, *wanted]
+        admitted: dict[str, Admitted] = {}
+        refused: dict[str, HeadraceError] = {}
+        for name, definition in wanted.items():
+            try:
+                if name in tables:
+                    raise HeadraceError("sql.refused", f"view {name} has the name of a table", where=where(definition))
+                admitted[name] = admit(self.catalyst, definition.sql, names, where(definition))
+            except HeadraceError as error:
+                refused[name] = error
+        views: dict[str, Compiled] = {}
+        used: set[str] = set()
+        keys: dict[str, tuple[str, ...]] = {n: r.key for n, r in tables.items()}
+        columns: dict[str, tuple[str, ...]] = {n: r.names for n, r in tables.items()}
+        for name in ordered(admitted, wanted, refused):
+            broken = [r for r in admitted[name].relations if r in refused]
+            if broken:
+                refused[name] = HeadraceError(
+                    "sql.analysis", f"view {name} reads {broken[0]}, which is refused", where=where(wanted[name])
+                )
+                continue
+            try:
+                compiled = self.view(wanted[name], admitted[name], tables, views, known.get(name), keys, columns)
+            except HeadraceError as error:
+                refused[name] = error
+                continue
+            views[name] = compiled
+            keys[compiled.feed], columns[compiled.feed] = compiled.schema.key, compiled.schema.names
+            used |= {r for r in compiled.reads if r in tables}
+        return Compilation(views, refused, frozenset(used))
+
+    def view(
+        self,
+        definition: ViewDefinition,
+        admitted: Admitted,
+        tables: Mapping[str, Relation],
+        views: Mapping[str, Compiled],
+        known: ViewRecord | None,
+        keys: Mapping[str, tuple[str, ...]],
+        columns: Mapping[str, tuple[str, ...]],
+    ) -> Compiled:
+        for name in admitted.relations:
+            if name in tables:
+                self.register(name, name, tables[name].columns)
+            else:
+                self.register(name, views[name].feed, views[name].schema.columns)
+        optimized = self.optimized(definition)
+        plan = canonical(self.catalyst, optimized, for_batch=False)
+        try:
+            root = lower(self.catalyst, plan)
+        except HeadraceError as error:
+            raise HeadraceError(error.code, error.what, where=where(definition), why=error.why, next=error.next) from error
+        outputs = output_types(self.catalyst, optimized)
+        _check_names([name for name, _, _ in outputs], definition)
+        schema_columns = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
+        unique = unique_columns(root, keys, columns)
+        key = tuple(schema_columns[i].name for i in unique) if unique else ()
+        version = 1
+        if known is not None:
+            same = known.fingerprint == root.fingerprint and known.schema.names == tuple(c.name for c in schema_columns)
+            version = known.schema.version if same else known.schema.version + 1
+        schema = ViewSchema(definition.name, version, schema_columns, key, admitted.order)
+        return Compiled(definition, schema, root, admitted.relations)
+
+    def optimized(self, definition: ViewDefinition) -> Any:
+        try:
+            return self.spark.sql(definition.sql)._jdf.queryExecution().optimizedPlan()
+        except Exception as error:
+            raise analysis_error(error, where(definition)) from error
+
+    def register(self, name: str, feed: str, columns: Iterable[Column]) -> None:
+        """A temporary view whose contents the optimizer cannot see, recognised later by its function's name."""
+
+        def opaque(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from batches
+
+        opaque.__name__ = LEAF_PREFIX + feed
+        ddl = ", ".join(f"{quote(c.name)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
+        frame = self.spark.range(0, 1, 1, 1).mapInArrow(opaque, ddl)
+        frame.createOrReplaceTempView(quote(name))
+
+
+def where(definition: ViewDefinition) -> str:
+    return str(definition.path) if definition.path else f"view {definition.name}"
+
+
+def ordered(
+    admitted: Mapping[str, Admitted], wanted: Mapping[str, ViewDefinition], refused: dict[str, HeadraceError]
+) -> list[str]:
+    """Views after the views they read; those in a circle go to ``refused``."""
+    done: list[str] = []
+    placed = set(refused)
+    pending = list(admitted)
+    while pending:
+        ready = [n for n in pending if all(r not in wanted or r in placed for r in admitted[n].relations)]
+        if not ready:
+            circle = ", ".join(sorted(pending))
+            for name in pending:
+                refused[name] = HeadraceError("view.cycle", f"views read each other in a circle: {circle}", where=where(wanted[name]))
+            return done
+        done += ready
+        placed |= set(ready)
+        pending = [n for n in pending if n not in placed]
+    return done
+
+
+def _check_names(names: list[str], definition: ViewDefinition) -> None:
+    lower_names = [n.lower() for n in names]
+    for name in names:
+        if lower_names.count(name.lower()) > 1:
+            raise HeadraceError(
+                "sql.refused", f"two columns of the result are named '{name}'", where=where(definition),
+                next="give one of them another name with AS",
+            )  # fmt: skip
+        if name.startswith("_"):
+            raise HeadraceError(
+                "sql.refused", f"the column name '{name}' begins with an underscore", where=where(definition),
+                why="such names are Headrace's own (_w, _row, ...)", next="give it another name with AS",
+            )  # fmt: skip
+
+
+def unique_columns(
+    node: Node, keys: Mapping[str, tuple[str, ...]], columns: Mapping[str, tuple[str, ...]]
+) -> tuple[int, ...] | None:
+    """Ordinals of output columns that are unique together, as far as the plan shows it; None otherwise."""
+    if isinstance(node, Feed):
+        names = [columns[node.relation][o] for o in node.ordinals] if node.relation in columns else []
+        key = keys.get(node.relation, ())
+        return tuple(names.index(k) for k in key) if key and all(k in names for k in key) else None
+    if isinstance(node, Filter):
+        return unique_columns(node.child, keys, columns)
+    if isinstance(node, Window):
+        return unique_columns(node.child, keys, columns)
+    if isinstance(node, Project):
+        return _through([e.text for e in node.expressions], "c", unique_columns(node.child, keys, columns))
+    if isinstance(node, Aggregate):
+        return _through([e.text for e in node.results], "g", tuple(range(len(node.keys))) or None)
+    if isinstance(node, Regroup):
+        texts = [e.text for e in node.results]
+        found = [texts.index(k.text) if k.text in texts else -1 for k in node.keys]
+        return tuple(found) if found and -1 not in found else None
+    if isinstance(node, Join):
+        return _join_key(node, unique_columns(node.left, keys, columns), unique_columns(node.right, keys, columns))
+    return None
+
+
+def _through(texts: list[str], letter: str, key: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if key is None:
+        return None
+    plain = {text.split(":")[0]: i for i, text in enumerate(texts)}
+    found = [plain.get(f"'{letter}{k}", -1) for k in key]
+    return None if -1 in found else tuple(found)
+
+
+def _join_key(node: Join, left: tuple[int, ...] | None, right: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if node.kind in ("semi", "anti", "existence"):
+        return left
+    right_at = len(node.left.types)
+    bound_right = {k.text.split(":")[0] for k in node.right_keys}
+    bound_left = {k.text.split(":")[0] for k in node.left_keys}
+    if left and right and node.kind != "full" and {f"'c{k}" for k in right} <= bound_right:
+        return left  # each row of the left meets one row at most
+    if left and right and node.kind == "inner" and {f"'c{k}" for k in left} <= bound_left:
+        return tuple(right_at + k for k in right)
+    return (*left, *(right_at + k for k in right)) if left and right else None

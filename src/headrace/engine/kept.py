@@ -1,0 +1,169 @@
+"""The state of all circuits on disk: which runs are live, merged in the background, made durable by checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headrace.state.arrangement import Run, mergeable
+from headrace.state.run import merge, open_run, write_run
+
+RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays cheap
+
+
+class Kept:
+    """Live runs by arrangement. The engine's thread adds; one merging thread combines; both under a lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.runs: dict[str, list[Run]] = {}
+        self._lock = threading.Lock()
+        self._synced: set[str] = set()
+        self._needed = threading.Event()
+        self._closed = threading.Event()
+        self._merger = threading.Thread(target=self._merge_always, name="headrace-merge", daemon=True)
+
+    def start(self) -> None:
+        self._merger.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._needed.set()
+        if self._merger.is_alive():
+            self._merger.join()
+
+    def paths(self) -> dict[str, list[str]]:
+        """For a step's description: paths of the live runs, oldest first."""
+        with self._lock:
+            return {name: [run.path for run in runs] for name, runs in self.runs.items()}
+
+    def add(self, files: Iterable[Path]) -> None:
+        """Make the runs that a step's tasks wrote part of the state. A task run twice wrote equal runs: one counts."""
+        chosen: dict[tuple[str, str], Path] = {}
+        for path in sorted(files):
+            name, part, _attempt, _rows = path.name.removesuffix(".arrow").split("~")
+            chosen.setdefault((name, part), path)
+        with self._lock:
+            for (name, _part), path in sorted(chosen.items()):
+                rows = int(path.name.removesuffix(".arrow").rsplit("~", 1)[1])
+                if rows:
+                    self.runs.setdefault(name, []).append(Run(str(path), rows, path.stat().st_size))
+        self._needed.set()
+
+    def keep_only(self, names: set[str]) -> None:
+        """Forget arrangements that no circuit has any more."""
+        with self._lock:
+            self.runs = {name: runs for name, runs in self.runs.items() if name in names}
+
+    def whole(self, name: str) -> str | None:
+        """One consolidated run with all that an arrangement holds, or None when that is nothing."""
+        with self._lock:
+            runs = list(self.runs.get(name, []))
+        if not runs:
+            return None
+        return self._combine(name, runs, 0).path if len(runs) > 1 else runs[0].path
+
+    def wait_for_merges(self) -> None:
+        """Merge here when the background has fallen behind."""
+        for name in list(self.runs):
+            while len(self.runs.get(name, [])) > RUNS_MAX and self._merge_one(name, least=2):
+                pass
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Make every live run durable, and return them as the catalogue keeps them."""
+        with self._lock:
+            live = {name: [[r.path, r.rows, r.size] for r in runs] for name, runs in self.runs.items()}
+        folders = set()
+        for runs in live.values():
+            for path, _rows, _size in runs:
+                if path not in self._synced:
+                    _sync(path)
+                    folders.add(str(Path(path).parent))
+                    self._synced.add(path)
+        for folder in folders | {str(self.folder)}:
+            _sync(folder)
+        return live
+
+    def restore(self, runs: dict[str, Any]) -> None:
+        with self._lock:
+            self.runs = {name: [Run(*entry) for entry in entries] for name, entries in runs.items()}
+            self._synced = {entry[0] for entries in runs.values() for entry in entries}
+
+    def collect(self, durable: dict[str, Any], also: Iterable[str] = ()) -> None:
+        """Delete run files that neither the checkpoint, nor the live state, nor ``also`` (feeds) names."""
+        needed = {entry[0] for entries in durable.values() for entry in entries} | set(also)
+        with self._lock:
+            needed |= {run.path for runs in self.runs.values() for run in runs}
+        for folder in self.folder.iterdir():
+            if not folder.is_dir():
+                continue
+            left = 0
+            for file in folder.iterdir():
+                if str(file) in needed:
+                    left += 1
+                elif not file.name.startswith("."):
+                    file.unlink(missing_ok=True)
+            if left == 0 and not folder.name.startswith("merged"):
+                shutil.rmtree(folder, ignore_errors=True)
+        self._synced &= needed
+
+    @property
+    def size(self) -> dict[str, tuple[int, int, int]]:
+        """Arrangement -> (runs, rows, bytes)."""
+        with self._lock:
+            return {n: (len(r), sum(x.rows for x in r), sum(x.size for x in r)) for n, r in self.runs.items()}
+
+    def _merge_always(self) -> None:
+        while not self._closed.is_set():
+            self._needed.wait()
+            self._needed.clear()
+            busy = True
+            while busy and not self._closed.is_set():
+                busy = any([self._merge_one(name) for name in list(self.runs)])
+
+    def _merge_one(self, name: str, least: int = 4) -> bool:
+        """Merge the newest runs of an arrangement once there are ``least`` of them to merge."""
+        with self._lock:
+            runs = list(self.runs.get(name, []))
+        start = mergeable(runs)
+        if len(runs) - start < least:
+            return False
+        self._combine(name, runs, start)
+        return True
+
+    def _combine(self, name: str, runs: list[Run], start: int) -> Run:
+        """Replace ``runs[start:]`` by one run. Steps only append, so the place in the live list stays."""
+        table = merge([open_run(run.path) for run in runs[start:]])
+        folder = self.folder / "merged"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{name}~{os.getpid()}~{time.time_ns()}~{table.num_rows}.arrow"
+        write_run(path, table)
+        run = Run(str(path), table.num_rows, path.stat().st_size)
+        with self._lock:
+            now = self.runs.get(name, [])
+            if now[start : len(runs)] == runs[start:]:
+                self.runs[name] = now[:start] + ([run] if run.rows else []) + now[len(runs) :]
+        return run
+
+
+def by_arrangement(files: Iterable[Path]) -> dict[str, list[Path]]:
+    """Files of a step's folder by what they are."""
+    found: dict[str, list[Path]] = defaultdict(list)
+    for path in files:
+        found[path.name.split("~", 1)[0]].append(path)
+    return found
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,62 @@
+"""The only maker of a SparkSession: every setting that prepared circuits and the laws depend on is pinned here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from headrace.model.definition import Settings
+
+# Rules that would put nodes into a plan that a circuit cannot step: shared sub-plans, Bloom filters, hints.
+EXCLUDED_RULES = (
+    "org.apache.spark.sql.catalyst.optimizer.MergeSubplans",
+    "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
+    "org.apache.spark.sql.catalyst.optimizer.InjectRuntimeFilter",
+    "org.apache.spark.sql.catalyst.optimizer.InferWindowGroupLimit",
+)
+
+PINNED: dict[str, str] = {
+    # A cloned plan with a reused exchange or a broadcast answers with an older step's rows.
+    "spark.sql.exchange.reuse": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.cbo.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.optimizer.excludedRules": ",".join(EXCLUDED_RULES),
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.codegen.cache.maxEntries": "5000",
+    # Without Unix sockets every Python stage waits 40 ms for a delayed TCP acknowledgement.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    "spark.shuffle.compress": "false",
+    "spark.speculation": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.legacy.allowNonEmptyLocationInCTAS": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def open_session(settings: Settings) -> SparkSession:
+    """The session of this process, made on first use; about 5 s for the JVM."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(settings.master).appName("headrace")
+    for key, value in PINNED.items():
+        builder = builder.config(key, value)
+    session = (
+        builder.config("spark.driver.memory", settings.driver_memory)
+        .config("spark.sql.session.timeZone", settings.time_zone)
+        .config("spark.sql.ansi.enabled", str(settings.ansi).lower())
+        .config("spark.sql.shuffle.partitions", str(settings.partitions))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session

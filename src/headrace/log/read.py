@@ -1,0 +1,202 @@
+"""Reading: ranges of commits, from any process, while the writer goes on."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.log.layout import FrameHead, FrameMeta, Mark, corrupt, segment_name
+from headrace.log.merge import coalesced
+from headrace.log.segment import Segment, read_mark, segment_names
+from headrace.model.errors import HeadraceError
+from headrace.model.transaction import TransactionOrigin
+
+_OPEN_SEGMENTS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRef:
+    """Where a frame lies: plain values, so that it can go to a task as JSON (``dataclasses.asdict``).
+
+    It holds the commits ``first`` to ``last``; ``rows[relation]`` counts its changes.
+    """
+
+    segment: str
+    offset: int
+    first: int
+    last: int
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What ``verify`` walked: counts, and bytes in use."""
+
+    segments: int
+    frames: int
+    end: int
+    rows: dict[str, int]
+    bytes: int
+
+
+class LogReader:
+    """Reads the log in the folder ``path``; opening costs nothing. Usable from several threads; pickles as its path.
+
+    It sees what the writer has made durable, and follows a writer in another process. Bytes that are not as
+    written raise ``log.corrupt`` with segment and offset.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names: list[str] = []
+        self._segments: OrderedDict[str, Segment] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[LogReader], tuple[Path]]:
+        return LogReader, (self._path,)
+
+    @property
+    def end(self) -> int:
+        """The last durable commit now, 0 when the log is empty."""
+        return self._mark().end
+
+    def _mark(self) -> Mark:
+        mark = read_mark(self._path)
+        if mark is not None:
+            return mark
+        if segment_names(self._path):
+            raise HeadraceError(
+                "log.corrupt",
+                "The mark that says how far the log is durable is missing or damaged.",
+                where=str(self._path),
+                next="Start `headrace up`: opening the log for writing makes it anew.",
+            )
+        return Mark(0, 0, 0)
+
+    def refs(self, after: int, upto: int) -> list[FrameRef]:
+        """The frames that hold a commit in (after, upto], in order; ``ValueError`` when the log ends before ``upto``.
+
+        Work: the frames of the range; in a segment not looked at before also a walk over the heads before it.
+        """
+        found = []
+        for segment, offset, head in self._frames(after, upto):
+            meta = segment.meta(offset, head)
+            found.append(FrameRef(segment.name, offset, head.first, head.last, meta.rows))
+        return found
+
+    def read(self, refs: Iterable[FrameRef], relation: str, after: int, upto: int) -> Iterator[pa.RecordBatch]:
+        """The changes of ``relation`` in commits (after, upto]: ``_c`` (int64), ``_op``, maybe ``_unchanged``, columns.
+
+        Rows in the order they happened. Large batches are views of the mapped file; small ones are joined. A batch
+        has one schema; it changes where the relation's did.
+        """
+        return coalesced(self._batches(refs, relation, after, upto))
+
+    def origins(self, after: int, upto: int) -> Iterator[tuple[int, TransactionOrigin]]:
+        """Commit number and origin of every transaction in (after, upto]."""
+        for segment, offset, head in self._frames(after, upto):
+            for commit, origin in enumerate(segment.meta(offset, head).origins(), start=head.first):
+                if after < commit <= upto:
+                    yield commit, origin
+
+    def verify(self) -> LogReport:
+        """Walk the whole durable log: headers, chain, commit numbers, every checksum. Raises ``log.corrupt``."""
+        mark = self._mark()
+        names = [name for name in segment_names(self._path) if name <= segment_name(mark.segment)]
+        frames = used = end = 0
+        rows: dict[str, int] = {}
+        previous = (0, 0, bytes(16))
+        for name in names:
+            segment = Segment(self._path / name)
+            header, offset, link = segment.header, segment.start, segment.digest
+            if (header.previous_first, header.previous_length, header.previous) != previous or header.first != end + 1:
+                raise corrupt(name, 0, "the segment does not follow from the one before it")
+            stop = self._used(name, names, mark)
+            while offset < stop:
+                head, meta = segment.check(offset, end + 1, link)
+                _check_counts(segment, offset, head, meta)
+                for relation, count in meta.rows.items():
+                    rows[relation] = rows.get(relation, 0) + count
+                link, end = segment.digest_at(offset), head.last
+                offset, frames = offset + head.length, frames + 1
+            previous = (header.first, offset, link)
+            used += offset
+        if end != mark.end:
+            raise corrupt(segment_name(mark.segment), mark.offset, f"the log ends with commit {end}, not {mark.end}")
+        return LogReport(len(names), frames, end, rows, used)
+
+    def _used(self, name: str, names: list[str], mark: Mark) -> int:
+        """How many bytes of the segment are in use: its successor says, or the mark."""
+        following = names[names.index(name) + 1 :]
+        return Segment(self._path / following[0]).header.previous_length if following else mark.offset
+
+    def _batches(self, refs: Iterable[FrameRef], relation: str, after: int, upto: int) -> Iterator[pa.RecordBatch]:
+        for ref in refs:
+            if relation not in ref.rows or ref.last <= after or ref.first > upto:
+                continue
+            segment = self._segment(ref.segment)
+            head = segment.head(ref.offset)
+            if (head.first, head.last) != (ref.first, ref.last):
+                raise corrupt(ref.segment, ref.offset, f"the frame holds commits {head.first} to {head.last}")
+            payload = segment.payload(ref.offset, segment.meta(ref.offset, head), relation)
+            cut = head.first <= after or head.last > upto
+            with pa.ipc.open_stream(payload) as stream:
+                for batch in stream:
+                    part = _within(batch, after, upto) if cut else batch
+                    if part.num_rows:
+                        yield part
+
+    def _frames(self, after: int, upto: int) -> Iterator[tuple[Segment, int, FrameHead]]:
+        if after >= upto:
+            return
+        mark = self._mark()
+        if upto > mark.end:
+            raise ValueError(f"the log ends at commit {mark.end}, before {upto}")
+        with self._lock:
+            if not self._names or self._names[-1] < segment_name(mark.segment):
+                self._names = segment_names(self._path)
+            names = self._names
+        place = max(0, bisect_right(names, segment_name(after + 1)) - 1)
+        for at in range(place, len(names)):
+            segment = self._segment(names[at])
+            if segment.header.first > upto:
+                return
+            stop = upto
+            if at + 1 < len(names):
+                stop = min(upto, int(names[at + 1].partition(".")[0]) - 1)
+            with self._lock:
+                found = segment.frames(after, stop)
+            for offset, head in found:
+                yield segment, offset, head
+
+    def _segment(self, name: str) -> Segment:
+        with self._lock:
+            if name not in self._segments:
+                self._segments[name] = Segment(self._path / name)
+                if len(self._segments) > _OPEN_SEGMENTS:
+                    self._segments.popitem(last=False)
+            self._segments.move_to_end(name)
+            return self._segments[name]
+
+
+def _within(batch: pa.RecordBatch, after: int, upto: int) -> pa.RecordBatch:
+    """The rows of commits in (after, upto]; commits never decrease within a batch."""
+    commits = batch.column(0).to_numpy()
+    begin, stop = np.searchsorted(commits, [after, upto], side="right")
+    return batch.slice(int(begin), int(stop - begin))
+
+
+def _check_counts(segment: Segment, offset: int, head: FrameHead, meta: FrameMeta) -> None:
+    if sum(1 for _ in meta.origins()) != head.last - head.first + 1:
+        raise corrupt(segment.name, offset, "the frame does not name the origin of each of its transactions")
+    for relation, payload in meta.payloads.items():
+        with pa.ipc.open_stream(segment.payload(offset, meta, relation)) as stream:
+            if sum(batch.num_rows for batch in stream) != payload.rows:
+                raise corrupt(segment.name, offset, f"the frame does not hold {payload.rows} rows of {relation}")

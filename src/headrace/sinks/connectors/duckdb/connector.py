@@ -1,0 +1,218 @@
+"""The DuckDB sink: opens the file, writes a whole delivery in one transaction, closes it again.
+
+Only one process can hold a DuckDB file open for writing, so it is held for no longer than a transaction takes: in
+between, the user's own ``duckdb`` can read it. As long as that has it open, a write raises ``sink.connect``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import duckdb
+
+from headrace.formats.options import validate
+from headrace.model.delivery import Delivery
+from headrace.model.errors import HeadraceError
+from headrace.sinks.base import Sink
+from headrace.sinks.connectors.duckdb.config import DuckdbOptions, file_of
+from headrace.sinks.connectors.duckdb.progress import Progress
+from headrace.sinks.connectors.duckdb.tables import Tables
+from headrace.sinks.target import Held, Target, diverged, pending, targets, usable, went_back
+
+_Answer = TypeVar("_Answer")
+_Work = Callable[[Tables, Progress], _Answer]
+
+
+class DuckdbSink(Sink):
+    """``keys``: view -> the columns that the user declares unique, or () to keep equal rows side by side.
+
+    ``base`` is the folder that a relative ``path`` starts from.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        keys: Mapping[str, tuple[str, ...]],
+        where: str = "",
+        project: str = "headrace",
+        *,
+        base: Path | None = None,
+    ) -> None:
+        self.name = name
+        self._options = validate(DuckdbOptions, options, where)
+        self._keys = {view: tuple(key) for view, key in keys.items()}
+        self._where, self._project = where, project
+        self._owner = f"made by headrace sink {project}/{name}"
+        self._path = file_of(self._options, base, where)
+        self._generation: int | None = None
+        self._reached: int | None = None
+
+    def open(self) -> int | None:
+        """Takes the sink over. Raises ``sink.connect``, ``sink.rights``."""
+        self._transaction(lambda tables, progress: self._take_over(progress))
+        return self._reached
+
+    def held(self) -> dict[str, int]:
+        """Views whose table is there and ours, and whose declared key is still the one it was made with."""
+        if not self._path.exists():
+            return {}
+        return usable(self._transaction(self._held), self._keys)
+
+    def write(self, delivery: Delivery) -> None:
+        """Raises ``sink.fenced``, ``sink.connect`` (send it again), ``sink.conflict``, ``sink.value``,
+        ``sink.diverged``; nothing is written then.
+        """
+        checked = targets(delivery, self._keys, self._where)
+        self._check_names(checked)
+        self._transaction(lambda tables, progress: self._write(delivery, checked, tables, progress))
+        self._reached = max(delivery.commit, self._reached or delivery.commit)
+
+    def close(self) -> None:
+        """Nothing is open between two writes."""
+
+    def drop(self) -> None:
+        """Removes every table made by this sink; the file stays."""
+        if self._path.exists():
+            self._transaction(self._drop)
+
+    # -- each in one transaction
+
+    def _take_over(self, progress: Progress) -> None:
+        progress.ensure()
+        self._reached, self._generation = progress.take_over()
+
+    def _held(self, tables: Tables, progress: Progress) -> dict[str, Held]:
+        if not progress.exists():
+            return {}
+        return {view: it for view, it in progress.held().items() if tables.ours(view)}
+
+    def _write(self, delivery: Delivery, checked: Mapping[str, Target], tables: Tables, progress: Progress) -> None:
+        if self._generation is None:
+            raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
+        frontier = progress.check(self._generation)
+        if self._reached is not None and (frontier is None or frontier < self._reached):
+            raise went_back(frontier, self._reached, self._where)
+        held = self._held(tables, progress)
+        due = pending(delivery, frontier, held, checked)
+        for view in due.dropped:
+            tables.drop(view)
+        for view, rows in due.replacements.items():
+            tables.replace(checked[view], rows)
+            progress.replaced(checked[view], delivery.commit)
+        for view, rows in due.deltas.items():
+            self._check_held(checked[view], held)
+            if rows.num_rows:
+                tables.apply(checked[view], rows)
+        if due.deltas:
+            progress.changed(due.deltas, delivery.commit)
+        if due.dropped:
+            progress.dropped(due.dropped)
+        if due.stale:
+            progress.stale(due.stale, {view: delivery.schemas[view].version for view in due.stale}, frontier)
+        if frontier is None or delivery.commit > frontier:
+            progress.advance(delivery.commit, delivery.committed_us)
+
+    def _check_held(self, target: Target, held: Mapping[str, Held]) -> None:
+        if target.view not in held:
+            raise diverged(target.view, f"there is no table '{target.view}' of this sink in the file", self._where)
+        if held[target.view].version != target.version or held[target.view].key != target.key:
+            raise HeadraceError(
+                "internal",
+                f"a delta of version {target.version} of view '{target.view}' came, the sink holds"
+                f" version {held[target.view].version} with the key {held[target.view].key}",
+                where=self._where,
+            )
+
+    def _drop(self, tables: Tables, progress: Progress) -> None:
+        tables.drop_all()
+        if progress.exists():
+            progress.forget()
+        self._generation = None
+
+    def _check_names(self, checked: Mapping[str, Target]) -> None:
+        for target in checked.values():
+            names = [name.lower() for name in target.names]
+            twice = next((name for name in target.names if names.count(name.lower()) > 1), None)
+            bad = next((name for name in (target.view, *target.names) if not name or "\0" in name), None)
+            if twice is not None or bad is not None:
+                why = f"it has two columns named '{twice}'" if twice is not None else "a name is empty or contains NUL"
+                raise HeadraceError(
+                    "sink.value",
+                    f"DuckDB cannot hold the names of view '{target.view}'",
+                    where=self._where,
+                    why=why,
+                    next="give the column another name with AS",
+                )
+
+    # -- the file
+
+    def _transaction(self, work: _Work[_Answer]) -> _Answer:
+        """Opens the file, runs ``work`` in one transaction and closes the file, whatever happens."""
+        connection = self._connect()
+        try:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("BEGIN")
+            schema = self._options.schema_name
+            answer = work(
+                Tables(connection, schema, self._owner, self._where),
+                Progress(connection, schema, self._project, self.name, self._where),
+            )
+            connection.execute("COMMIT")
+        except duckdb.Error as error:
+            raise self._explained(error) from error
+        finally:
+            connection.close()  # takes back a transaction that did not get to its COMMIT
+        return answer
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return duckdb.connect(str(self._path))
+        except PermissionError as error:
+            raise self._no_rights(str(error)) from error
+        except OSError as error:
+            raise self._not_open(str(error), "check the `path` of the sink") from error
+        except duckdb.Error as error:
+            text = _first_line(error)
+            if "Permission denied" in text or "Read-only file system" in text:
+                raise self._no_rights(text) from error
+            if "lock" in text:
+                raise self._not_open(
+                    text, "close the other program; the same changes are sent again, none is lost"
+                ) from error
+            raise self._not_open(text, "check the `path` of the sink") from error
+
+    def _not_open(self, why: str, next_step: str) -> HeadraceError:
+        what = f"the DuckDB file {self._path} cannot be opened for writing"
+        return HeadraceError("sink.connect", what, where=self._where, why=why, next=next_step)
+
+    def _no_rights(self, why: str) -> HeadraceError:
+        return HeadraceError(
+            "sink.rights",
+            f"the DuckDB file {self._path} may not be written",
+            where=self._where,
+            why=why,
+            next=f"chmod u+rw {self._path} (and write access to its folder), or choose another `path`",
+        )
+
+    def _explained(self, error: duckdb.Error) -> HeadraceError:
+        text = _first_line(error)
+        if isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException | duckdb.InvalidInputException):
+            return HeadraceError(
+                "sink.value",
+                "DuckDB cannot hold a value",
+                where=self._where,
+                why=text,
+                next="change the value in the view",
+            )
+        if isinstance(error, duckdb.IOException | duckdb.TransactionException | duckdb.OutOfMemoryException):
+            return self._not_open(text, "nothing to do when it passes: the same changes are sent again")
+        return HeadraceError("sink.refused", "DuckDB refused a statement", where=self._where, why=text)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

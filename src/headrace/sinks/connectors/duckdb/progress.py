@@ -1,0 +1,145 @@
+"""The two tables that every DuckDB sink keeps beside its views: how far it is, and the state of each view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+
+from headrace.formats.types.duckdb import compose, identifier
+from headrace.model.errors import HeadraceError
+from headrace.sinks.target import Held, Target
+
+PROGRESS, VIEWS = "headrace_progress", "headrace_views"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PROGRESS_COLUMNS = (
+    "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, commit BIGINT, generation BIGINT NOT NULL,"
+    " committed_at TIMESTAMPTZ, written_at TIMESTAMPTZ"
+)
+_VIEWS_COLUMNS = (
+    "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, view VARCHAR NOT NULL, version BIGINT NOT NULL,"
+    " state VARCHAR NOT NULL, commit BIGINT, reason VARCHAR, key VARCHAR[] NOT NULL, declared BOOLEAN NOT NULL"
+)
+
+
+class Progress:
+    """``headrace_progress``: one row a sink. ``headrace_views``: one row a view of it.
+
+    A live view's ``commit`` is that of its last change: it is current as of the progress row. A stale view's is
+    the commit whose contents it still shows.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, schema: str, project: str, sink: str, where: str) -> None:
+        self._connection, self._schema, self._where = connection, schema, where
+        self._me = [project, sink]
+        self._names = {
+            "schema": identifier(schema),
+            "progress": identifier(schema, PROGRESS),
+            "views": identifier(schema, VIEWS),
+        }
+
+    def ensure(self) -> None:
+        self._run("CREATE SCHEMA IF NOT EXISTS {schema}")
+        self._run("CREATE TABLE IF NOT EXISTS {progress} (" + _PROGRESS_COLUMNS + ")")
+        self._run("CREATE TABLE IF NOT EXISTS {views} (" + _VIEWS_COLUMNS + ")")
+
+    def exists(self) -> bool:
+        row = self._run(
+            "SELECT count(*) FROM duckdb_tables() WHERE schema_name = $1 AND table_name IN ($2, $3)"
+            " AND database_name = current_database()",
+            [self._schema, PROGRESS, VIEWS],
+        ).fetchone()
+        return row is not None and row[0] == 2
+
+    def take_over(self) -> tuple[int | None, int]:
+        """Fences every older instance; (commit reached, our generation)."""
+        row = self._row()
+        if row is None:
+            self._run("INSERT INTO {progress} (project, sink, generation) VALUES ($1, $2, 1)", self._me)
+            return None, 1
+        self._run("UPDATE {progress} SET generation = generation + 1 WHERE project = $1 AND sink = $2", self._me)
+        return row[0], row[1] + 1
+
+    def check(self, generation: int) -> int | None:
+        """The commit reached. Raises ``sink.fenced``."""
+        row = self._row() if self.exists() else None
+        if row is None or row[1] != generation:
+            now = "its progress row is gone" if row is None else f"generation {row[1]} runs, this is {generation}"
+            raise HeadraceError(
+                "sink.fenced",
+                "another instance has taken over this sink",
+                where=self._where,
+                why=now,
+                next="stop one of the two: `headrace up` runs in two places, or two projects share a name and a sink",
+            )
+        return row[0]
+
+    def advance(self, commit: int, committed_us: int) -> None:
+        at = _EPOCH + timedelta(microseconds=committed_us) if committed_us else None
+        self._run(
+            "UPDATE {progress} SET commit = $3, committed_at = coalesce($4::TIMESTAMPTZ, committed_at),"
+            " written_at = $5 WHERE project = $1 AND sink = $2",
+            [*self._me, commit, at, datetime.now(UTC)],
+        )
+
+    def held(self) -> dict[str, Held]:
+        """View -> what its status row says; the table itself may be gone."""
+        rows = self._run(
+            "SELECT view, version, commit, key, declared FROM {views} WHERE project = $1 AND sink = $2", self._me
+        ).fetchall()
+        return {view: Held(version, at, tuple(key), declared) for view, version, at, key, declared in rows}
+
+    def changed(self, views: Iterable[str], commit: int) -> None:
+        self._run(
+            "UPDATE {views} SET state = 'live', commit = $3, reason = NULL"
+            " WHERE project = $1 AND sink = $2 AND list_contains($4, view)",
+            [*self._me, commit, list(views)],
+        )
+
+    def replaced(self, target: Target, commit: int) -> None:
+        self.dropped([target.view])
+        self._run(
+            "INSERT INTO {views} VALUES ($1, $2, $3, $4, 'live', $5, NULL, $6::VARCHAR[], $7)",
+            [*self._me, target.view, target.version, commit, list(target.key), target.declared],
+        )
+
+    def stale(self, reasons: Mapping[str, str], versions: Mapping[str, int], frontier: int | None) -> None:
+        """The views' contents stay; the version and key of the status row stay theirs."""
+        known = self.held()
+        for view, reason in reasons.items():
+            if view in known:
+                self._run(
+                    "UPDATE {views} SET commit = CASE state WHEN 'live' THEN $5 ELSE commit END,"
+                    " state = 'stale', reason = $4 WHERE project = $1 AND sink = $2 AND view = $3",
+                    [*self._me, view, reason, frontier],
+                )
+            else:
+                self._run(
+                    "INSERT INTO {views} VALUES ($1, $2, $3, $4, 'stale', NULL, $5, []::VARCHAR[], false)",
+                    [*self._me, view, versions[view], reason],
+                )
+
+    def dropped(self, views: Iterable[str]) -> None:
+        self._run(
+            "DELETE FROM {views} WHERE project = $1 AND sink = $2 AND list_contains($3, view)",
+            [*self._me, list(views)],
+        )
+
+    def forget(self) -> None:
+        """Removes the sink's rows, and with the last sink the tables."""
+        self._run("DELETE FROM {views} WHERE project = $1 AND sink = $2", self._me)
+        self._run("DELETE FROM {progress} WHERE project = $1 AND sink = $2", self._me)
+        if self._run("SELECT 1 FROM {progress} LIMIT 1").fetchone() is None:
+            self._run("DROP TABLE {views}")
+            self._run("DROP TABLE {progress}")
+
+    def _row(self) -> tuple[int | None, int] | None:
+        row = self._run(
+            "SELECT commit, generation FROM {progress} WHERE project = $1 AND sink = $2", self._me
+        ).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def _run(self, statement: str, values: list[Any] | None = None) -> duckdb.DuckDBPyConnection:
+        return self._connection.execute(compose(statement, **self._names), values)

@@ -1,0 +1,1 @@
+"""The PostgreSQL sink: a whole step of all views in one transaction."""

@@ -1,0 +1,216 @@
+"""The PostgreSQL sink: each delivery is one transaction that holds the rows of all views and the progress row.
+
+The progress row carries the commit reached and a generation. Opening raises the generation, so that an older
+instance is refused at its next write; a delivery at or below the commit reached was written before and is skipped,
+so that a delivery whose fate is unknown may simply be sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors as pg_errors
+
+from headrace.formats.options import validate
+from headrace.model.delivery import Delivery
+from headrace.model.errors import HeadraceError
+from headrace.sinks.base import Sink
+from headrace.sinks.connectors.postgres import errors
+from headrace.sinks.connectors.postgres.config import PostgresOptions, parameters
+from headrace.sinks.connectors.postgres.progress import Progress
+from headrace.sinks.connectors.postgres.tables import PLAN_SMALL, Row, Tables
+from headrace.sinks.target import Held, Target, pending, targets, usable, went_back
+
+TAKE_OVER_WAIT_MS = 2_000  # how long a write in progress of an older instance is waited for before it is ended
+TAKE_OVER_ATTEMPTS = 5
+LOCK_WAIT_MS = 30_000
+# What a role or database may set otherwise: row texts (which are hashed) and plans must not depend on it. Plans are
+# made anew each time, since staging tables hold one row now and a million a second later.
+_SETTINGS = {
+    "search_path": "pg_catalog, pg_temp",
+    "timezone": "UTC",
+    "datestyle": "ISO, MDY",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": str(LOCK_WAIT_MS),
+    "plan_cache_mode": "force_custom_plan",
+    "client_min_messages": "warning",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+    **PLAN_SMALL,
+}
+_Answer = TypeVar("_Answer")
+
+
+class PostgresSink(Sink):
+    """``keys``: view -> the columns that the user declares unique, or () to keep equal rows side by side."""
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        keys: Mapping[str, tuple[str, ...]],
+        where: str = "",
+        project: str = "headrace",
+    ) -> None:
+        self.name = name
+        self._options = validate(PostgresOptions, options, where)
+        self._keys = {view: tuple(key) for view, key in keys.items()}
+        self._where, self._project = where, project
+        self._owner = f"made by headrace sink {project}/{name}"
+        self._generation: int | None = None
+        self._reached: int | None = None
+        self._connection: psycopg.Connection[Row] | None = None
+        self._tables: Tables | None = None
+        self._progress: Progress | None = None
+        errors.check_name(self._options.schema_name, "the schema's name", "all", where)
+
+    def open(self) -> int | None:
+        """Takes the sink over. Raises ``sink.connect``, ``sink.auth``, ``sink.rights``, ``sink.conflict``."""
+        for _ in range(TAKE_OVER_ATTEMPTS - 1):
+            try:
+                return self._transaction(lambda: self._take_over(TAKE_OVER_WAIT_MS))
+            except HeadraceError as error:
+                if not isinstance(error.__cause__, pg_errors.LockNotAvailable):
+                    raise
+                self._transaction(self._end_older_instances)
+        return self._transaction(lambda: self._take_over(LOCK_WAIT_MS))
+
+    def held(self) -> dict[str, int]:
+        """Views whose table is there and ours, and whose declared key is still the one it was made with."""
+        return usable(self._transaction(self._held), self._keys)
+
+    def write(self, delivery: Delivery) -> None:
+        """Raises ``sink.fenced``, ``sink.connect`` (send it again), ``sink.conflict``, ``sink.value``,
+        ``sink.diverged``, ``sink.rights``; nothing is written then, and the next call connects anew.
+        """
+        checked = targets(delivery, self._keys, self._where)
+        errors.check_names(checked, self._where)
+        contents = {
+            checked[view]: rows for part in (delivery.deltas, delivery.replacements) for view, rows in part.items()
+        }
+        self._transaction(lambda: self._write(delivery, checked), contents)
+        self._reached = max(delivery.commit, self._reached or delivery.commit)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def drop(self) -> None:
+        """Removes every table made by this sink; other objects that depend on one: ``sink.conflict``, nothing goes."""
+        self._transaction(self._drop)
+
+    # -- each in one transaction
+
+    def _take_over(self, wait_ms: int) -> int | None:
+        connection, progress = self._connected()[0], self._connected()[2]
+        progress.ensure()
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(wait_ms),))
+        self._reached, self._generation = progress.take_over()
+        return self._reached
+
+    def _end_older_instances(self) -> None:
+        """An instance that was stopped inside a transaction would hold the progress row for ever."""
+        self._connected()[0].execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND usename = current_user AND application_name = current_setting('application_name')"
+            " AND pid <> pg_backend_pid()"
+        )
+
+    def _held(self) -> dict[str, Held]:
+        _, tables, progress = self._connected()
+        if not progress.exists():
+            return {}
+        held = progress.held()
+        found = tables.found(held)
+        return {view: it for view, it in held.items() if tables.ours(view, found)}
+
+    def _write(self, delivery: Delivery, checked: Mapping[str, Target]) -> None:
+        if self._generation is None:
+            raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
+        connection, tables, progress = self._connected()
+        frontier = progress.lock(self._generation)
+        if self._reached is not None and (frontier is None or frontier < self._reached):
+            raise went_back(frontier, self._reached, self._where)
+        beyond = frontier is None or delivery.commit > frontier
+        held = self._held() if not beyond or delivery.deltas.keys() - tables.ready else {}
+        due = pending(delivery, frontier, held, checked)
+        swaps = []
+        for view, rows in due.replacements.items():
+            swaps += tables.replace(checked[view], rows)
+            progress.replaced(checked[view], delivery.commit)
+        for view in due.dropped:
+            tables.drop(view)
+        for statements in swaps:
+            tables.swap(statements)
+        deltas = {checked[view]: rows for view, rows in due.deltas.items()}
+        tables.stage(deltas, held)
+        with connection.pipeline():
+            done = tables.apply(deltas)
+            if due.deltas:
+                progress.changed(due.deltas, delivery.commit)
+            if due.dropped:
+                progress.dropped(due.dropped)
+            progress.stale(due.stale, {view: delivery.schemas[view].version for view in due.stale}, frontier)
+            if beyond:
+                progress.advance(delivery.commit, delivery.committed_us)
+        tables.check(done)
+
+    def _drop(self) -> None:
+        _, tables, progress = self._connected()
+        tables.drop_all()
+        if progress.exists():
+            progress.forget()
+        self._generation = None
+
+    # -- the connection
+
+    def _transaction(self, work: Callable[[], _Answer], contents: Mapping[Target, Any] | None = None) -> _Answer:
+        """Runs ``work`` and commits. After any failure the connection is given up, and all that hangs on it."""
+        try:
+            answer = work()
+            if self._connection is not None:
+                self._connection.commit()
+        except psycopg.Error as error:
+            tables = self._tables
+            self.close()
+            if tables is None:
+                raise errors.refused(error, self._where, "?") from error
+            raise tables.explained(error, contents or {}) from error
+        except BaseException:
+            self.close()
+            raise
+        return answer
+
+    def _connected(self) -> tuple[psycopg.Connection[Row], Tables, Progress]:
+        if self._connection is None or self._tables is None or self._progress is None:
+            given = parameters(self._options, self._where)
+            try:
+                connection = psycopg.connect(
+                    **{**given, "application_name": self._application(), "client_encoding": "UTF8"}  # type: ignore[arg-type]
+                )
+                pairs = [part for pair in _SETTINGS.items() for part in pair]
+                calls = ", ".join(["set_config(%s, %s, false)"] * len(_SETTINGS))
+                connection.execute(f"SELECT {calls}".encode(), pairs)
+                connection.commit()
+            except psycopg.Error as error:
+                raise errors.connecting(error, self._where) from error
+            schema = self._options.schema_name
+            self._connection = connection
+            self._tables = Tables(connection, schema, self._owner, self._where)
+            self._progress = Progress(connection, schema, self._project, self.name, self._where)
+        return self._connection, self._tables, self._progress
+
+    def _application(self) -> str:
+        """How the sink's sessions are known to the server, which keeps 63 plain characters."""
+        name = f"headrace {self._project}/{self.name}"
+        if len(name) <= 63 and name.isascii() and name.isprintable():
+            return name
+        return "headrace " + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()

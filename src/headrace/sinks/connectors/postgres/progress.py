@@ -1,0 +1,175 @@
+"""The two tables that every PostgreSQL sink keeps beside its views: how far it is, and the state of each view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from headrace.model.errors import HeadraceError
+from headrace.sinks.connectors.postgres import errors
+from headrace.sinks.target import Held, Target
+
+PROGRESS, VIEWS = "headrace_progress", "headrace_views"
+_MARK = "made by headrace"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DEFINITIONS = {
+    PROGRESS: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, commit bigint, generation bigint NOT NULL,"
+    " committed_at timestamptz, written_at timestamptz, PRIMARY KEY (project, sink))",
+    VIEWS: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, view text NOT NULL, version bigint NOT NULL,"
+    " state text NOT NULL CHECK (state IN ('live', 'stale')), commit bigint, reason text, key text[] NOT NULL,"
+    " declared boolean NOT NULL, PRIMARY KEY (project, sink, view))",
+}
+_MINE = sql.SQL("project = %s AND sink = %s")
+
+
+class Progress:
+    """``headrace_progress``: one row a sink. ``headrace_views``: one row a view of it.
+
+    A live view's ``commit`` is that of its last change: it is current as of the progress row. A stale view's is
+    the commit whose contents it still shows.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], schema: str, project: str, sink: str, where: str) -> None:
+        self._connection, self._schema, self._where = connection, schema, where
+        self._me = (project, sink)
+        self._progress, self._views = sql.Identifier(schema, PROGRESS), sql.Identifier(schema, VIEWS)
+
+    def ensure(self) -> None:
+        """Makes schema and tables where they are missing. Raises ``sink.rights`` with the GRANT, ``sink.conflict``."""
+        there = self._connection.execute("SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL", (self._schema,))
+        if not (there.fetchone() or (False,))[0]:
+            self._demand("has_database_privilege(current_database(), 'CREATE')", "CREATE ON DATABASE {database}")
+            self._connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
+        self._demand("has_schema_privilege(%(schema)s, 'USAGE, CREATE')", "USAGE, CREATE ON SCHEMA {schema}")
+        self._demand("has_database_privilege(current_database(), 'TEMP')", "TEMPORARY ON DATABASE {database}")
+        self._connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('headrace', 0))")
+        marks = dict(
+            self._connection.execute(
+                "SELECT c.relname::text, obj_description(c.oid, 'pg_class') FROM pg_class c"
+                " WHERE c.relnamespace = to_regnamespace(quote_ident(%s)) AND c.relname = ANY(%s)",
+                (self._schema, list(_DEFINITIONS)),
+            ).fetchall()
+        )
+        for name, definition in _DEFINITIONS.items():
+            table = sql.Identifier(self._schema, name)
+            if name not in marks:
+                self._connection.execute(sql.SQL(definition).format(table))
+                self._connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(table, sql.Literal(_MARK)))
+            elif marks[name] != _MARK:
+                raise errors.foreign(f"the schema '{self._schema}' already holds '{name}'", self._where)
+
+    def exists(self) -> bool:
+        names = [sql.Identifier(self._schema, name).as_string(self._connection) for name in (PROGRESS, VIEWS)]
+        row = self._connection.execute("SELECT to_regclass(%s), to_regclass(%s)", names).fetchone()
+        return row is not None and None not in row
+
+    def take_over(self) -> tuple[int | None, int]:
+        """Fences every older instance; (commit reached, our generation). Waits for a write in progress to end."""
+        row = self._connection.execute(
+            sql.SQL(
+                "INSERT INTO {} AS p (project, sink, generation) VALUES (%s, %s, 1)"
+                " ON CONFLICT (project, sink) DO UPDATE SET generation = p.generation + 1 RETURNING commit, generation"
+            ).format(self._progress),
+            self._me,
+        ).fetchone()
+        assert row is not None  # an upsert always returns its row
+        return row[0], row[1]
+
+    def lock(self, generation: int) -> int | None:
+        """Holds the progress row until the transaction ends; the commit reached. Raises ``sink.fenced``."""
+        with self._connection.pipeline():  # BEGIN and this in one round trip
+            cursor = self._connection.execute(
+                sql.SQL("SELECT commit, generation FROM {} WHERE {} FOR UPDATE").format(self._progress, _MINE), self._me
+            )
+        row = cursor.fetchone()
+        if row is None or row[1] != generation:
+            now = "its progress row is gone" if row is None else f"generation {row[1]} runs, this is {generation}"
+            raise HeadraceError(
+                "sink.fenced",
+                "another instance has taken over this sink",
+                where=self._where,
+                why=now,
+                next="stop one of the two: `headrace up` runs in two places, or two projects share a name and a sink",
+            )
+        commit: int | None = row[0]
+        return commit
+
+    def advance(self, commit: int, committed_us: int) -> None:
+        at = _EPOCH + timedelta(microseconds=committed_us) if committed_us else None
+        self._connection.execute(
+            sql.SQL(
+                "UPDATE {} SET commit = %s, committed_at = coalesce(%s, committed_at), written_at = clock_timestamp()"
+                " WHERE {}"
+            ).format(self._progress, _MINE),
+            (commit, at, *self._me),
+        )
+
+    def held(self) -> dict[str, Held]:
+        """View -> what its status row says; the table itself may be gone."""
+        rows = self._connection.execute(
+            sql.SQL("SELECT view, version, commit, key, declared FROM {} WHERE {}").format(self._views, _MINE), self._me
+        ).fetchall()
+        return {view: Held(version, at, tuple(key), declared) for view, version, at, key, declared in rows}
+
+    def changed(self, views: Iterable[str], commit: int) -> None:
+        self._connection.execute(
+            sql.SQL("UPDATE {} SET state = 'live', commit = %s, reason = NULL WHERE {} AND view = ANY(%s)").format(
+                self._views, _MINE
+            ),
+            (commit, *self._me, list(views)),
+        )
+
+    def replaced(self, target: Target, commit: int) -> None:
+        self._connection.execute(
+            sql.SQL(
+                "INSERT INTO {} (project, sink, view, version, state, commit, key, declared)"
+                " VALUES (%s, %s, %s, %s, 'live', %s, %s, %s) ON CONFLICT (project, sink, view) DO UPDATE SET"
+                " version = excluded.version, state = 'live', commit = excluded.commit, reason = NULL,"
+                " key = excluded.key, declared = excluded.declared"
+            ).format(self._views),
+            (*self._me, target.view, target.version, commit, list(target.key), target.declared),
+        )
+
+    def stale(self, reasons: Mapping[str, str], versions: Mapping[str, int], frontier: int | None) -> None:
+        """The views' contents stay; the version and key of the status row stay theirs."""
+        for view, reason in reasons.items():
+            self._connection.execute(
+                sql.SQL(
+                    "INSERT INTO {} AS v (project, sink, view, version, state, reason, key, declared)"
+                    " VALUES (%s, %s, %s, %s, 'stale', %s, '{{}}', false)"
+                    " ON CONFLICT (project, sink, view) DO UPDATE SET state = 'stale', reason = excluded.reason,"
+                    " commit = CASE v.state WHEN 'live' THEN %s ELSE v.commit END"
+                ).format(self._views),
+                (*self._me, view, versions[view], reason.replace("\0", "\\0"), frontier),
+            )
+
+    def dropped(self, views: Iterable[str]) -> None:
+        self._connection.execute(
+            sql.SQL("DELETE FROM {} WHERE {} AND view = ANY(%s)").format(self._views, _MINE), (*self._me, list(views))
+        )
+
+    def forget(self) -> None:
+        """Removes the sink's rows, and with the last sink the tables."""
+        for table in (self._views, self._progress):
+            self._connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(table, _MINE), self._me)
+        left = self._connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self._progress)).fetchone()
+        if left is None:
+            self._connection.execute(sql.SQL("DROP TABLE {}, {}").format(self._views, self._progress))
+
+    def _demand(self, check: str, right: str) -> None:
+        row = self._connection.execute(
+            f"SELECT {check}, current_user, current_database()".encode(), {"schema": self._schema}
+        ).fetchone()
+        assert row is not None
+        if not row[0]:
+            quoted = {"schema": f'"{self._schema}"', "database": f'"{row[2]}"'}
+            raise HeadraceError(
+                "sink.rights",
+                f"the role '{row[1]}' lacks a right that the sink needs",
+                where=self._where,
+                next=f'as an administrator: GRANT {right.format(**quoted)} TO "{row[1]}"',
+            )

@@ -1,0 +1,1 @@
+"""A folder of files (JSON lines, CSV, Parquet), read once and followed."""

@@ -1,0 +1,26 @@
+"""Options of the files source, as written in ``sources/NAME.yaml``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _names(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class FilesOptions(BaseModel):
+    """``type: files``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str  # the folder, relative to the project
+    pattern: str | None = None  # a glob over the names; by default every suffix of the format
+    format: Literal["jsonl", "csv", "parquet"] | None = None  # by default each file's suffix tells
+    table: str | None = None  # by default the source's name
+    columns: dict[str, str] | None = None  # column -> Spark SQL type, "not null" may follow; None: infer
+    key: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    delimiter: str = Field(default=",", min_length=1, max_length=1)  # CSV only
+    poll_seconds: float = Field(default=1.0, gt=0)

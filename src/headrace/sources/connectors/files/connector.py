@@ -1,0 +1,248 @@
+"""The files source: each file of a folder is one transaction; JSON lines are followed as they grow."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.formats import csv_rows, json_rows, parquet_rows
+from headrace.formats.infer import SAMPLE_ROWS, KeptSchemas, check_name, checked, declared, inferred, inferred_from_text
+from headrace.formats.options import validate
+from headrace.formats.types.json import nearest
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Column, Relation
+from headrace.model.transaction import INSERT, OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
+from headrace.sources.base import Source
+from headrace.sources.connectors.files.config import FilesOptions
+from headrace.sources.connectors.files.folder import GROWING_SCANS, Folder, Progress, Seen
+
+BATCH_FILES = 1_000
+BATCH_ROWS = 200_000  # a batch ends with the file that passes this; a file is never split
+
+
+class FilesSource(Source):
+    """Files are read in the order of their names, later ones as they appear; a file that is still written is not."""
+
+    def __init__(self, name: str, options: Mapping[str, Any], where: str = "", base: Path | None = None) -> None:
+        self.name, self.where = name, where
+        self.options = validate(FilesOptions, options, where)
+        base = base if base is not None else Path()
+        self.table = self.options.table or name
+        check_name(self.table, where)
+        folder = base / Path(self.options.path).expanduser()
+        self._folder = Folder(folder, self.options.pattern, self.options.format, where)
+        self._kept = KeptSchemas(base / ".headrace" / "schemas" / f"{name}.json")
+        self._relation = self._relation_known()
+        self._progress = Progress({})
+        self._ready: deque[Seen] = deque()
+        self._bad: tuple[Seen, HeadraceError] | None = None  # the file that is in the way
+        self._polled: dict[int, tuple[TransactionBatch, list[Seen], Progress]] = {}
+        self._followed = False
+        self._next_scan = 0.0
+        self._closed = threading.Event()
+
+    def relations(self) -> tuple[Relation, ...]:
+        """The table; nothing while its columns are neither declared nor to be seen in a file.
+
+        Raises ``HeadraceError``: source.connect when there is no folder, source.row when the first file is bad.
+        """
+        if self._relation is None:
+            for file in self._folder.look():
+                self._relation = self._inferred(file)
+                if self._relation is not None:
+                    break
+        return () if self._relation is None else (self._relation,)
+
+    def start(self, tables: frozenset[str], position: str | None) -> None:
+        """Begin after ``position``. Raises ``HeadraceError``: source.connect, source.no_table."""
+        self._folder.look()
+        self._progress = Progress.at(position)
+        self._next_scan = time.monotonic()
+        self.add(tables)
+
+    def add(self, tables: frozenset[str]) -> None:
+        """The one table is followed from the first time it is asked for."""
+        for table in sorted(tables - {self.table}):
+            raise HeadraceError(
+                "source.no_table",
+                f"the source '{self.name}' has no table '{table}'",
+                where=self.where,
+                next=nearest(table, [self.table]),
+            )
+        self._followed = self._followed or self.table in tables
+
+    def poll(self, wait_s: float) -> TransactionBatch | None:
+        """The files that can be read now, one transaction each.
+
+        Raises ``HeadraceError`` (source.row, source.schema, source.file) for a bad file, and again at every poll
+        until the file is corrected or taken away; files before it in the order are delivered first.
+        """
+        if not self._ready and not self._wait(wait_s):
+            if self._bad is not None and not self._closed.is_set():
+                raise self._bad[1]
+            return None
+        progress, rows = self._progress, 0
+        origins: list[TransactionOrigin] = []
+        tables: list[pa.Table] = []
+        files: list[Seen] = []
+        while self._ready and rows < BATCH_ROWS and len(origins) < BATCH_FILES:
+            file = self._ready[0]
+            try:
+                end = self._end(file, progress.offset(file.name))
+                table = self._rows(file, progress.offset(file.name) or 0, end)
+            except HeadraceError as error:
+                if origins:
+                    break  # first what is good; the next poll comes back to this file
+                self._ready.clear()
+                self._bad = (file, error)
+                raise
+            except FileNotFoundError:  # taken away since the scan
+                table = None
+            self._ready.popleft()
+            if self._bad is not None and self._bad[0].name == file.name:
+                self._bad = None
+            if table is None:
+                continue
+            progress = progress.after(file.name, end)
+            if table.num_rows == 0:
+                self._progress = progress if not origins else self._progress
+                continue
+            tables.append(_changes(table, len(origins)))
+            origins.append(TransactionOrigin(self.name, progress.position(), time.time_ns() // 1000))
+            files.append(file)
+            rows += table.num_rows
+        if not origins:
+            return None
+        batch = TransactionBatch(tuple(origins), {self.table: pa.concat_tables(tables)})
+        self._polled[id(batch)] = (batch, files, progress)
+        return batch
+
+    def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
+        """The files of the batch are done."""
+        _, _, self._progress = self._polled.pop(id(batch))
+
+    def reject(self, batch: TransactionBatch, error: Exception) -> None:
+        """The next poll reads the same files again."""
+        _, files, _ = self._polled.pop(id(batch))
+        self._ready.extendleft(reversed(files))
+
+    def close(self) -> None:
+        """Stop; a poll that waits returns."""
+        self._closed.set()
+
+    def drop(self) -> None:
+        """Forget the inferred columns."""
+        self._kept.drop()
+
+    # --- inside
+
+    def _wait(self, wait_s: float) -> bool:
+        """Scan whenever it is time to; whether a file became ready."""
+        deadline = time.monotonic() + wait_s
+        while not self._closed.is_set():
+            now = time.monotonic()
+            if self._followed and now >= self._next_scan:
+                self._scan()
+                if self._ready or self._bad is not None:
+                    break
+            elif now >= deadline:
+                break
+            else:
+                self._closed.wait((min(deadline, self._next_scan) if self._followed else deadline) - now)
+        return bool(self._ready)
+
+    def _scan(self) -> None:
+        """Queue the files that can be read, up to the one that is in the way."""
+        files = self._folder.scan()
+        names = {file.name for file in files}
+        self._next_scan = time.monotonic() + self.options.poll_seconds
+        self._progress = self._progress.only(names)
+        if self._bad is not None and self._bad[0].name not in names:
+            self._bad = None
+        for file in files:
+            if self._bad is not None and file.name == self._bad[0].name:
+                unchanged = (file.size, file.mtime_ns) == (self._bad[0].size, self._bad[0].mtime_ns)
+                if unchanged or not self._is_ready(file):
+                    return
+            if self._is_ready(file):
+                self._ready.append(file)
+
+    def _is_ready(self, file: Seen) -> bool:
+        offset = self._progress.offset(file.name)
+        if offset is None:
+            grows = file.format == "jsonl" and file.scans >= GROWING_SCANS
+            return file.size > 0 and (file.stable or grows)
+        return file.size != offset
+
+    def _end(self, file: Seen, offset: int | None) -> int:
+        """Up to which byte the file can be read. Raises ``HeadraceError`` (source.file) when it was changed."""
+        if file.format == "jsonl" and file.size >= (offset or 0):
+            return json_rows.complete_lines(file.path, offset or 0, file.size, file.stable)
+        if offset is None:
+            return file.size
+        raise HeadraceError(
+            "source.file",
+            f"{file.name} was changed after it was read",
+            where=str(file.path),
+            why=f"it had {offset} bytes then, and has {file.size} now",
+            next="put the old contents back, and new rows into a file with a new name",
+        )
+
+    def _rows(self, file: Seen, start: int, end: int) -> pa.Table | None:
+        """The file's rows, None when there is nothing to take yet. Fixes the columns when this is the first file."""
+        if file.format == "jsonl" and start == end:
+            return None
+        self._relation = self._relation or self._inferred(file)
+        if self._relation is None:
+            return None
+        columns, name = self._relation.columns, str(file.path)
+        if file.format == "jsonl":
+            table = json_rows.read_lines(file.path, columns, name, start, end)
+        elif file.format == "csv":
+            table = csv_rows.read(file.path, columns, name, self.options.delimiter)
+        else:
+            table = parquet_rows.read(file.path, columns, name)
+        if self.options.columns is None and self._kept.get(self.table, self._relation.key) is None:
+            self._kept.keep([self._relation])
+        return table
+
+    def _relation_known(self) -> Relation | None:
+        if self.options.columns is not None:
+            relation = declared(self.table, self.options.columns, self.options.key, self.where)
+        else:
+            kept = self._kept.get(self.table, self.options.key)
+            if kept is None:
+                return None
+            relation = kept
+        return self._final(relation)
+
+    def _inferred(self, file: Seen) -> Relation | None:
+        """The relation as this file shows it; None when it has no rows to show."""
+        name, key = str(file.path), self.options.key
+        if file.size == 0:
+            return None
+        if file.format == "parquet":
+            columns = parquet_rows.columns_of(file.path, name)
+            made = tuple(Column(column.name, column.type, column.name not in key) for column in columns)
+            return self._final(checked(Relation(self.table, made, key), name))
+        if file.format == "csv":
+            texts = csv_rows.head(file.path, name, SAMPLE_ROWS, self.options.delimiter)
+            return self._final(inferred_from_text(self.table, texts, key, name)) if any(texts.values()) else None
+        rows = json_rows.head(file.path, name, SAMPLE_ROWS)
+        return self._final(inferred(self.table, rows, key, name)) if rows else None
+
+    def _final(self, relation: Relation) -> Relation:
+        """Files only insert; with a key a later row takes the place of an earlier one."""
+        return Relation(relation.name, relation.columns, relation.key, updates=bool(relation.key))
+
+
+def _changes(table: pa.Table, ordinal: int) -> pa.Table:
+    head = [pa.array(np.full(table.num_rows, ordinal, np.int32)), pa.array(np.full(table.num_rows, INSERT, np.int8))]
+    return pa.table(head + table.columns, names=[ORDINAL, OPERATION, *table.column_names])

@@ -1,0 +1,350 @@
+"""The HTTP source: transactions pushed by clients, or by the same process, become batches for the log."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.formats.infer import SAMPLE_ROWS, KeptSchemas, check_name, declared, inferred
+from headrace.formats.json_rows import exact_numbers, parse
+from headrace.formats.options import validate
+from headrace.formats.secrets import resolve
+from headrace.formats.types.arrow import to_arrow
+from headrace.formats.types.json import exact_rule, nearest
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Relation
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.sources.base import Source
+from headrace.sources.connectors.http.config import HttpOptions
+from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
+from headrace.sources.connectors.http.transactions import (
+    Submission,
+    SubmissionsRefused,
+    Transaction,
+    merge,
+    read_transaction,
+)
+
+if TYPE_CHECKING:
+    from headrace.sources.connectors.http.server import PushServer
+
+BATCH_TRANSACTIONS = 5_000
+BATCH_ROWS = 200_000
+REMEMBERED_KEYS = 10_000
+ROW_BYTES = 128  # what a row pushed in-process counts for in the queue
+
+
+class HttpSource(Source):
+    """Transactions pushed over HTTP or by ``submit`` and ``push``. Every declared table is taken, used or not."""
+
+    def __init__(self, name: str, options: Mapping[str, Any], where: str = "", base: Path | None = None) -> None:
+        self.name, self.where = name, where
+        self.base = base if base is not None else Path()
+        self.options = validate(HttpOptions, options, where)
+        self.queue = SubmissionQueue(2 * self.options.max_body)
+        self.port: int | None = None  # the port listened on, once started
+        self._keys = {table: tuple(given.key) for table, given in self.options.tables.items()}
+        self._kept = KeptSchemas(self.base / ".headrace" / "schemas" / f"{name}.json")
+        self._known = self._relations_known()
+        self._declared = frozenset(table for table, given in self.options.tables.items() if given.columns)
+        self._exact = any(exact_numbers(relation.columns) for relation in self._known.values())
+        self._server: PushServer | None = None
+        self._polled: dict[int, tuple[TransactionBatch, list[Submission]]] = {}
+        self._count = 0  # transactions taken since ever
+        self._last: dict[str, Any] = {}  # the position that the log held last, when this process started
+        self._lock = threading.Lock()  # over the two below
+        self._pending: dict[str, Submission] = {}  # idempotency key -> the submission not yet answered
+        self._done: OrderedDict[str, tuple[int, int]] = OrderedDict()  # key -> first commit, number of transactions
+
+    # --- the engine's side
+
+    def relations(self) -> tuple[Relation, ...]:
+        """Every table whose columns are declared, or were inferred from a push."""
+        return tuple(self._known.values())
+
+    def start(self, tables: frozenset[str], position: str | None) -> None:
+        """Listen. Raises ``HeadraceError``: source.port, source.no_table, config.secret."""
+        self.add(tables)
+        self._last = json.loads(position) if position else {}
+        self._count = self._last.get("n", 0)
+        if self.options.listen:
+            from headrace.sources.connectors.http import server
+
+            listener = server.listen(self.options.host, self.options.port, self.where)
+            hosts = frozenset({"localhost", "127.0.0.1", "::1", self.options.host})
+            try:
+                app = server.make_app(self, self.token(), self.options.max_body, hosts)
+                self._server = server.PushServer(app, listener)
+            except BaseException:
+                listener.close()
+                raise
+            self.port = self._server.port
+
+    def add(self, tables: frozenset[str]) -> None:
+        """Nothing to do but to know the tables: what is pushed is logged from the start."""
+        for table in sorted(tables - self._keys.keys()):
+            raise HeadraceError(
+                "source.no_table",
+                f"the source '{self.name}' has no table '{table}'",
+                where=self.where,
+                next=nearest(table, list(self._keys)),
+            )
+
+    def poll(self, wait_s: float) -> TransactionBatch | None:
+        """What was pushed: whole submissions, up to 5,000 transactions or about 200,000 rows (but at least one)."""
+        taken = self.queue.take(wait_s, BATCH_TRANSACTIONS, BATCH_ROWS)
+        while taken:
+            new: dict[str, Relation] = {}
+            refused = self._infer(taken, new)
+            try:
+                changes = {} if refused else merge(taken, {**self._known, **new})
+            except SubmissionsRefused as error:
+                refused = error.errors
+            if not refused:
+                return self._batch(taken, changes, new)
+            for index, problem in refused.items():
+                self._forget(taken[index])
+                taken[index].future.set_exception(problem)
+            taken = [submission for index, submission in enumerate(taken) if index not in refused]
+        return None
+
+    def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
+        """Answer every client of the batch with its commit numbers."""
+        _, submissions = self._polled.pop(id(batch))
+        for submission in submissions:
+            count = len(submission.transactions)
+            if submission.key is not None:
+                with self._lock:
+                    self._pending.pop(submission.key, None)
+                    self._done[submission.key] = (first_commit, count + submission.skipped)
+                    while len(self._done) > REMEMBERED_KEYS:
+                        self._done.popitem(last=False)
+            submission.future.set_result(first_commit)
+            first_commit += count
+
+    def reject(self, batch: TransactionBatch, error: Exception) -> None:
+        """Tell every client of the batch that the log did not take it."""
+        _, submissions = self._polled.pop(id(batch))
+        if not isinstance(error, HeadraceError):
+            error = HeadraceError("log.failed", "the log did not take the transactions", why=str(error))
+        self._fail(submissions, error)
+
+    def close(self) -> None:
+        """Stop listening; whoever still waits is told so."""
+        self._fail(self.queue.close(), stopped())
+        unsure = HeadraceError(
+            "source.busy",
+            "the source stopped before the log answered",
+            why="the transactions may have been kept",
+            next="push again with the same Idempotency-Key",
+        )
+        for batch, submissions in list(self._polled.values()):
+            del self._polled[id(batch)]
+            self._fail(submissions, unsure)
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def drop(self) -> None:
+        """Forget the inferred columns and the token."""
+        self._kept.drop()
+        self.token_path.unlink(missing_ok=True)
+
+    # --- the client's side
+
+    @property
+    def token_path(self) -> Path:
+        """Where the token is kept that was made because none is configured."""
+        return self.base / ".headrace" / "tokens" / self.name
+
+    def token(self) -> str | None:
+        """The token that clients must send: configured, or made and kept; None with ``auth: none``."""
+        if self.options.auth == "none":
+            return None
+        if self.options.token is None:
+            from headrace.sources.connectors.http.server import kept_token
+
+            return kept_token(self.token_path)
+        token = resolve(self.options.token, self.where)
+        if not token:
+            raise HeadraceError(
+                "config.secret", "the token is empty", where=self.where, next="set 'token', or leave it out"
+            )
+        return token
+
+    def submit(self, transaction: Mapping[str, Any], key: str | None = None) -> Future[int]:
+        """Push one transaction (the JSON form as Python values) from this process; gives its commit number.
+
+        The future fails with ``HeadraceError`` where HTTP would answer with an error. ``key``: as Idempotency-Key;
+        the number is 0 when the log had the transaction before a restart.
+        """
+        try:
+            submission = Submission([read_transaction(transaction, self._keys)], key=key, single=True)
+            submission.size = submission.rows * ROW_BYTES
+            self.queue.reserve(submission.size)
+            try:
+                return self.enqueue(submission).future
+            except BaseException:
+                self.queue.release(submission.size)
+                raise
+        except HeadraceError as error:
+            failed: Future[int] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def push(self, transactions: Iterable[Mapping[str, Any]]) -> list[Future[int]]:
+        """``submit`` each of several transactions, in order."""
+        return [self.submit(transaction) for transaction in transactions]
+
+    def read(self, body: bytes, lines: bool, key: str | None) -> Submission:
+        """A request's body as a submission; ``lines``: one transaction a line. Raises ``HeadraceError``."""
+        single = False
+        try:
+            if lines:
+                documents = [parse(line, self._exact) for line in body.split(b"\n") if line.strip()]
+            else:
+                parsed = parse(body, self._exact)
+                single = not isinstance(parsed, list)
+                documents = [parsed] if single else parsed
+        except ValueError as error:
+            raise HeadraceError("source.request", "the body is not JSON", why=str(error)) from None
+        if not documents:
+            raise HeadraceError("source.request", "the request holds no transaction")
+        transactions = [
+            read_transaction(document, self._keys, "" if single else f"transaction {number}")
+            for number, document in enumerate(documents, 1)
+        ]
+        return Submission(transactions, size=len(body), key=key, single=single)
+
+    def enqueue(self, submission: Submission) -> Submission:
+        """Queue it, its room being reserved. The answer is another one when its key was used before."""
+        key, count = submission.key, len(submission.transactions)
+        if key is None:
+            self.queue.put(submission)
+            return submission
+        with self._lock:
+            earlier = self._pending.get(key)
+            if earlier is not None:
+                self._same_count(key, len(earlier.transactions) + earlier.skipped, count)
+                self.queue.release(submission.size)
+                return earlier
+            if key in self._done:
+                first, before = self._done[key]
+                return self._answered(submission, first, before)
+            if self._last.get("key") == key:
+                submission.skipped = self._last["at"]
+                if submission.skipped == self._last["of"]:
+                    return self._answered(submission, 0, self._last["of"])
+                self._same_count(key, self._last["of"], count)
+                submission.transactions = submission.transactions[submission.skipped :]
+            self.queue.put(submission)
+            self._pending[key] = submission
+        return submission
+
+    def describe(self) -> dict[str, Any]:
+        """Tables for ``GET /tables``; columns are null where nothing was pushed yet."""
+        tables: dict[str, Any] = {}
+        for table, key in self._keys.items():
+            relation = self._known.get(table)
+            columns = None
+            if relation is not None:
+                columns = {c.name: c.type if c.nullable else f"{c.type} not null" for c in relation.columns}
+            tables[table] = {"columns": columns, "key": list(key), "inferred": table not in self._declared}
+        return tables
+
+    # --- inside
+
+    def _relations_known(self) -> dict[str, Relation]:
+        known = {}
+        for table, given in self.options.tables.items():
+            check_name(table, self.where)
+            if given.columns is not None:
+                known[table] = declared(table, given.columns, given.key, self.where)
+                for column in known[table].columns:
+                    exact_rule(to_arrow(column.type))  # refuses types that JSON cannot spell
+            else:
+                kept = self._kept.get(table, given.key)
+                if kept is not None:
+                    known[table] = kept
+        return known
+
+    def _infer(self, submissions: Sequence[Submission], new: dict[str, Relation]) -> dict[int, HeadraceError]:
+        """Columns for tables without any, from the first transaction that names each; errors by submission."""
+        errors: dict[int, HeadraceError] = {}
+        if len(self._known) == len(self._keys):
+            return errors
+        for index, submission in enumerate(submissions):
+            for transaction in submission.transactions:
+                try:
+                    for table in dict.fromkeys(run.table for run in transaction):
+                        if table not in self._known and table not in new:
+                            new[table] = self._inferred(table, transaction)
+                except HeadraceError as error:
+                    errors.setdefault(index, error)
+        return errors
+
+    def _inferred(self, table: str, transaction: Transaction) -> Relation:
+        runs = [run for run in transaction if run.table == table and run.verb in ("insert", "upsert")]
+        rows = list(islice((row for run in runs for row in run.rows), SAMPLE_ROWS))
+        if not rows:
+            raise HeadraceError(
+                "source.row",
+                f"the columns of '{table}' are not known yet",
+                where=f"table '{table}'",
+                why="they are neither declared nor was a row ever inserted",
+                next="insert rows first, or declare the table's columns",
+            )
+        return inferred(table, rows, self._keys[table], f"table '{table}'")
+
+    def _batch(
+        self, submissions: list[Submission], changes: Mapping[str, Any], new: Mapping[str, Relation]
+    ) -> TransactionBatch:
+        if new:
+            self._kept.keep(new.values())
+            self._known = {**self._known, **new}
+            self._exact = any(exact_numbers(relation.columns) for relation in self._known.values())
+        origins = []
+        for submission in submissions:
+            count = len(submission.transactions) + submission.skipped
+            for number in range(submission.skipped + 1, count + 1):
+                self._count += 1
+                position = f'{{"n":{self._count}}}'
+                if submission.key is not None:
+                    position = json.dumps({"n": self._count, "key": submission.key, "at": number, "of": count})
+                origins.append(TransactionOrigin(self.name, position, submission.arrived_us))
+        batch = TransactionBatch(tuple(origins), changes)
+        self._polled[id(batch)] = (batch, submissions)
+        return batch
+
+    def _answered(self, submission: Submission, first: int, before: int) -> Submission:
+        """A submission that the log has already."""
+        self._same_count(submission.key, before, len(submission.transactions))
+        self.queue.release(submission.size)
+        answered = Submission(submission.transactions, key=submission.key, single=submission.single)
+        answered.future.set_result(first)
+        return answered
+
+    def _same_count(self, key: str | None, before: int, now: int) -> None:
+        if before != now:
+            raise HeadraceError(
+                "source.key",
+                f"the Idempotency-Key '{key}' was used for another request",
+                why=f"that one had {before} transactions, this one has {now}",
+                next="use a new key for every new request",
+            )
+
+    def _forget(self, submission: Submission) -> None:
+        if submission.key is not None:
+            with self._lock:
+                self._pending.pop(submission.key, None)
+
+    def _fail(self, submissions: Iterable[Submission], error: Exception) -> None:
+        for submission in submissions:
+            self._forget(submission)
+            submission.future.set_exception(error)

@@ -1,0 +1,231 @@
+"""The HTTP side of the source: routes, the token, and a server in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hmac
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from headrace.model.errors import HeadraceError
+from headrace.sources.connectors.http.queue import SubmissionQueue
+from headrace.sources.connectors.http.transactions import Submission
+
+INLINE_BYTES = 64 << 10  # bodies up to this size are parsed on the event loop, larger ones beside it
+_STATUS = {
+    "source.auth": 401,
+    "source.request": 400,
+    "source.key": 409,
+    "source.busy": 503,
+    "log.full": 503,
+    "log.failed": 503,
+}
+_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+_STARTUP_S = 10.0
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Receiver(Protocol):
+    """What the routes need of the source."""
+
+    name: str
+    queue: SubmissionQueue
+
+    def read(self, body: bytes, lines: bool, key: str | None) -> Submission: ...
+    def enqueue(self, submission: Submission) -> Submission: ...
+    def describe(self) -> dict[str, Any]: ...
+
+
+def make_app(source: Receiver, token: str | None, max_body: int, hosts: frozenset[str]) -> FastAPI:
+    """The routes over ``source``. ``token`` None: no authentication, so only for ``hosts``, and not for web pages."""
+    app = FastAPI(title="Headrace", openapi_url=None)
+    allowed = hosts if token is None else None
+
+    async def transactions(request: Request) -> Response:
+        _authorise(request, token, allowed)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if token is None and kind not in ("application/json", *_LINES):
+            # Any web page may make a browser send other types here; these two it may not.
+            raise _Refused(415, _bad(f"the content type must be application/json, not '{kind}'"))
+        key = request.headers.get("idempotency-key")
+        if key is not None and not 0 < len(key) <= 200:
+            raise _bad("an Idempotency-Key has 1 to 200 characters")
+        body = await _body(request, source.queue, max_body)
+        try:
+            if len(body) > INLINE_BYTES:
+                submission = await run_in_threadpool(source.read, body, kind in _LINES, key)
+            else:
+                submission = source.read(body, kind in _LINES, key)
+            accepted = source.enqueue(submission)
+        except BaseException:
+            source.queue.release(len(body))
+            raise
+        first = await asyncio.wrap_future(accepted.future)
+        return _answer(200, _receipt(first, submission, accepted is not submission))
+
+    async def tables(request: Request) -> Response:
+        _authorise(request, token, allowed)
+        return _answer(200, {"tables": source.describe()})
+
+    async def health(request: Request) -> Response:
+        return _answer(200, {"status": "ok", "source": source.name, "waiting": len(source.queue)})
+
+    # Plain routes: FastAPI's parameter machinery costs more than a small push.
+    app.add_route("/transactions", _guarded(transactions), methods=["POST"])
+    app.add_route("/tables", _guarded(tables), methods=["GET"])
+    app.add_route("/health", _guarded(health), methods=["GET"])
+    return app
+
+
+class _Refused(Exception):
+    """An error with a status of its own."""
+
+    def __init__(self, status: int, error: HeadraceError) -> None:
+        super().__init__(str(error))
+        self.status, self.error = status, error
+
+
+def _guarded(handler: Handler) -> Handler:
+    async def guarded(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except _Refused as refused:
+            return _answer(refused.status, refused.error.as_dict())
+        except HeadraceError as error:
+            return _answer(_STATUS.get(error.code, 422), error.as_dict())
+
+    return guarded
+
+
+def _authorise(request: Request, token: str | None, hosts: frozenset[str] | None) -> None:
+    if token is not None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+            what = "the token is wrong" if given else "the request has no token"
+            raise HeadraceError("source.auth", what, next="send the header 'Authorization: Bearer TOKEN'")
+    elif hosts is not None and request.url.hostname not in hosts:
+        # A web page's own name may be pointed at the loopback; its requests still carry that name.
+        raise HeadraceError("source.auth", f"requests for the host '{request.url.hostname}' are not answered")
+
+
+async def _body(request: Request, queue: SubmissionQueue, limit: int) -> bytes:
+    """The body, its room reserved in the queue; given back when the body is refused."""
+    length = request.headers.get("content-length", "")
+    chunks, size = [], 0
+    try:
+        if length.isdecimal() and int(length) > limit:
+            raise _too_large(limit)
+        async for chunk in request.stream():
+            if size + len(chunk) > limit:
+                raise _too_large(limit)
+            queue.reserve(len(chunk), size)
+            size += len(chunk)
+            chunks.append(chunk)
+    except BaseException:
+        queue.release(size)
+        raise
+    return b"".join(chunks)
+
+
+def _receipt(first: int, submission: Submission, repeated: bool) -> dict[str, Any]:
+    """``first`` 0: the log had the request before a restart, its commit number is not known any more."""
+    count = len(submission.transactions)
+    known: dict[str, Any] = {"commits": [first, first + count - 1] if first else None}
+    if submission.single:
+        known = {"commit": first or None}
+    return {**known, "repeated": True} if repeated or submission.skipped or not first else known
+
+
+def _answer(status: int, content: dict[str, Any]) -> Response:
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status)
+    return Response(orjson.dumps(content), status, headers, "application/json")
+
+
+def _bad(what: str) -> HeadraceError:
+    return HeadraceError("source.request", what)
+
+
+def _too_large(limit: int) -> _Refused:
+    error = HeadraceError(
+        "source.request",
+        f"the request is larger than {limit} bytes",
+        next="push smaller requests, or raise max_body in the source's options",
+    )
+    return _Refused(413, error)
+
+
+class PushServer:
+    """A server that listens from its making on, and answers from a thread until ``close``."""
+
+    def __init__(self, app: FastAPI, listener: socket.socket) -> None:
+        self.port: int = listener.getsockname()[1]
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", ws="none", loop="asyncio",
+            timeout_keep_alive=75, timeout_graceful_shutdown=2, server_header=False,
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listener]}, name="headrace-http", daemon=True
+        )
+        self._thread.start()
+        deadline = time.monotonic() + _STARTUP_S
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if not self._server.started:
+            raise HeadraceError("internal", "the HTTP server did not start")
+
+    def close(self) -> None:
+        """Stop listening; requests that are being answered get two seconds."""
+        self._server.should_exit = True
+        self._thread.join(timeout=5)
+
+
+def listen(host: str, port: int, where: str) -> socket.socket:
+    """A listening socket. Raises ``HeadraceError`` (source.port)."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, asyncio turns Nagle off; else every answer waits 40 ms for a delayed acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        taken = error.errno == errno.EADDRINUSE
+        raise HeadraceError(
+            "source.port",
+            f"port {port} on {host} is taken" if taken else f"cannot listen on port {port} of {host}",
+            where=where,
+            why="another process listens there" if taken else error.strerror or str(error),
+            next=f"stop it, or set another port here: port: {port + 1 if port < 65535 else 7071}",
+        ) from None
+    return listener
+
+
+def kept_token(path: Path) -> str:
+    """The token in that file, readable by its owner alone; made at the first call."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        pass
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    token = secrets.token_urlsafe(32)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600, exist_ok=False)
+    partial.write_text(token + "\n", encoding="utf-8")
+    partial.replace(path)
+    return token

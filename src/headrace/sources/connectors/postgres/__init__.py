@@ -1,0 +1,1 @@
+"""PostgreSQL logical replication as a source."""

@@ -1,0 +1,262 @@
+"""The replication connection: slots, the stream of messages grouped into whole transactions, and feedback."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import sql
+
+from headrace.model.errors import HeadraceError
+from headrace.sources.connectors.postgres import pgoutput, setup, wire
+from headrace.sources.connectors.postgres.changes import HEADER
+from headrace.sources.connectors.postgres.pgoutput import RelationMessage
+
+# One read ends at the first commit after any of these; a transaction is never cut.
+ROWS_MAX = 200_000
+TRANSACTIONS_MAX = 5_000
+DRAIN_SECONDS_MAX = 0.2
+
+STATUS_SECONDS = 5.0  # how often the server hears from us when nothing changed; its own limit is 60
+FLUSH_SECONDS = 0.1  # how soon it hears of a new confirmed position
+SLOT_TIMEOUT = "60s"  # making a slot waits for every transaction that is open at that moment
+_LOOK_EVERY = 2048  # messages between two looks at the clock
+
+_XLOG_DATA, _KEEPALIVE = b"wk"
+_ROWS = (pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE)
+
+
+def lsn_text(lsn: int) -> str:
+    """PostgreSQL's spelling of a log position: ``16/B374D848``."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def lsn_number(text: str) -> int:
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) | int(low, 16)
+
+
+@dataclass(slots=True)
+class Received:
+    """Whole transactions in commit order: their row messages end to end, and per transaction how many there are."""
+
+    messages: list[bytes] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    final_lsns: list[int] = field(default_factory=list)
+    end_lsns: list[int] = field(default_factory=list)
+    committed_us: list[int] = field(default_factory=list)
+
+
+class ReplicationStream:
+    """One session of PostgreSQL's replication protocol, reading pgoutput from one slot.
+
+    ``reached``: every transaction whose commit record starts before this LSN has been read, at least its Begin.
+    """
+
+    def __init__(self, conninfo: str, where: str) -> None:
+        self._where = where
+        self._connection = setup.connect(conninfo, where, replication="database")
+        self._pgconn = self._connection.pgconn
+        self._whole = Received()
+        self._rows: list[bytes] = []  # of the open transaction
+        self._begin: pgoutput.Begin | None = None
+        self._failure: HeadraceError | None = None
+        self._flushed = self._reported = 0
+        self._last_status = 0.0
+        self.reached = 0
+        self.last_heard = time.monotonic()
+        self.stop_at: int | None = None  # a read ends before the first transaction at or after this LSN
+        self.on_relation: Callable[[RelationMessage], None] = lambda message: None
+
+    @property
+    def inside_transaction(self) -> bool:
+        return self._begin is not None
+
+    def create_slot(self, name: str, *, temporary: bool = False, go_on: wire.GoOn = lambda: None) -> tuple[int, str]:
+        """Make a slot: (its consistent point, the name of the snapshot there).
+
+        The snapshot can be imported until this session's next command. Waits for transactions that are open now.
+        Raises ``HeadraceError`` source.setup, source.rights.
+        """
+        kind = sql.SQL("TEMPORARY LOGICAL" if temporary else "LOGICAL")
+        text = sql.SQL("CREATE_REPLICATION_SLOT {} {} pgoutput EXPORT_SNAPSHOT").format(sql.Identifier(name), kind)
+        try:
+            wire.command(self._connection, f"SET lock_timeout = '{SLOT_TIMEOUT}'".encode())
+            result = wire.command(self._connection, text.as_bytes(self._connection), go_on)
+        except psycopg.errors.LockNotAvailable as error:
+            raise HeadraceError(
+                "source.setup",
+                f"no consistent point was reached within {SLOT_TIMEOUT}",
+                where=self._where,
+                why="a transaction has stayed open all the while, and the first copy of a table must wait for it",
+                next="find it with: SELECT pid, usename, xact_start, query FROM pg_stat_activity "
+                "WHERE backend_xid IS NOT NULL ORDER BY xact_start; end it and start again",
+            ) from error
+        except psycopg.Error as error:
+            raise setup.failure(error, self._where) from error
+        point, snapshot = result.get_value(0, 1), result.get_value(0, 2)
+        return lsn_number((point or b"").decode()), (snapshot or b"").decode()
+
+    def start(self, slot: str, publication: str, lsn: int) -> None:
+        """Stream every transaction whose commit record starts at ``lsn`` or later."""
+        name = sql.Identifier(publication).as_string(self._connection)
+        text = sql.SQL("START_REPLICATION SLOT {} LOGICAL {} (proto_version '1', publication_names {})").format(
+            sql.Identifier(slot), sql.SQL(lsn_text(lsn)), sql.Literal(name)
+        )
+        try:
+            wire.command(self._connection, text.as_bytes(self._connection))
+        except psycopg.Error as error:
+            raise setup.failure(error, self._where) from error
+        self.reached = self._flushed = lsn
+        self.last_heard = time.monotonic()
+
+    def read(self, wait_s: float) -> Received:
+        """Whole transactions that are here; waits up to ``wait_s`` for the first. Empty when none came.
+
+        Raises ``HeadraceError`` source.connect when the connection is lost, and what ``on_relation`` raised, after
+        the transactions before it were returned.
+        """
+        give_up = time.monotonic() + wait_s
+        full_at: float | None = None
+        while not self._full(full_at):
+            more = self._take_messages()
+            now = time.monotonic()
+            self._report(now)
+            if self._failure is not None:
+                break
+            if self._whole.counts:
+                if not more:
+                    break
+                full_at = full_at or now + DRAIN_SECONDS_MAX
+            elif now >= give_up:
+                break
+            elif not more:
+                self._wait(min(give_up - now, wire.TICK_SECONDS))
+        whole, self._whole = self._whole, Received()
+        if self._failure is not None and not whole.counts:
+            raise self._failure
+        return whole
+
+    def feedback(self, flush_lsn: int) -> None:
+        """The log holds everything before ``flush_lsn``: the server may forget it."""
+        self._flushed = max(self._flushed, flush_lsn)
+        self._report(time.monotonic())
+
+    def close(self) -> None:
+        if not self._connection.closed:
+            self._connection.close()
+
+    def _full(self, full_at: float | None) -> bool:
+        whole = self._whole
+        if not whole.counts:
+            return False
+        at_limit = len(whole.messages) >= ROWS_MAX or len(whole.counts) >= TRANSACTIONS_MAX
+        at_point = self._begin is not None and self.stop_at is not None and self._begin.final_lsn >= self.stop_at
+        return at_limit or at_point or (full_at is not None and time.monotonic() >= full_at)
+
+    def _take_messages(self) -> bool:
+        """Take in messages that are here; False when there are none left, True after a commit or after many."""
+        get = self._pgconn.get_copy_data
+        rows = self._rows
+        consumed = False
+        for _ in range(_LOOK_EVERY):
+            try:
+                size, view = get(1)
+            except psycopg.Error as error:
+                raise setup.failure(error, self._where) from error
+            if size > 0:
+                message = bytes(view)  # bytes are nothing to the garbage collector; a million views cost 1.5 s
+                if message[0] == _XLOG_DATA:
+                    if message[HEADER] in _ROWS:
+                        rows.append(message)
+                    elif self._control(message):
+                        return True
+                elif message[0] == _KEEPALIVE:
+                    self._keepalive(message)
+            elif size == 0:
+                if consumed:
+                    return False
+                self._consume()
+                consumed = True
+            else:
+                raise self._lost("the server ended the stream")
+        self.last_heard = time.monotonic()
+        return True
+
+    def _control(self, message: bytes) -> bool:
+        """Take in a message that is no row; true when a caller should look whether the read is full."""
+        kind = message[HEADER]
+        if kind == pgoutput.BEGIN:
+            self._begin = pgoutput.begin(message, HEADER)
+            self.reached = max(self.reached, self._begin.final_lsn)
+            return self.stop_at is not None
+        if kind == pgoutput.COMMIT:
+            self._commit(pgoutput.commit(message, HEADER).end_lsn)
+            return True
+        if kind == pgoutput.RELATION:
+            try:
+                self.on_relation(pgoutput.relation(message, HEADER))
+            except HeadraceError as error:
+                self._failure = error
+                return True
+        elif kind == pgoutput.TRUNCATE:
+            self._rows += [pgoutput.truncate_row(oid, HEADER) for oid in pgoutput.truncated(message, HEADER)]
+        return False
+
+    def _commit(self, end_lsn: int) -> None:
+        begin, self._begin = self._begin, None
+        if begin is None:
+            raise HeadraceError("internal", "a Commit came without its Begin", where=f"LSN {lsn_text(end_lsn)}")
+        whole = self._whole
+        whole.messages += self._rows
+        whole.counts.append(len(self._rows))
+        whole.final_lsns.append(begin.final_lsn)
+        whole.end_lsns.append(end_lsn)
+        whole.committed_us.append(begin.committed_us)
+        self._rows.clear()
+        self.reached = max(self.reached, end_lsn)
+        self.last_heard = time.monotonic()
+
+    def _keepalive(self, message: bytes) -> None:
+        """The server has sent all that was committed before ``wal_end``; it may ask for an answer at once."""
+        wal_end, _, reply = struct.unpack_from(">QqB", message, 1)
+        if self._begin is None:
+            self.reached = max(self.reached, wal_end)
+        if reply:
+            self._send_status(time.monotonic())
+
+    def _report(self, now: float) -> None:
+        due = FLUSH_SECONDS if self._flushed > self._reported else STATUS_SECONDS
+        if now - self._last_status >= due:
+            self._send_status(now)
+
+    def _send_status(self, now: float) -> None:
+        clock = time.time_ns() // 1000 - pgoutput.EPOCH_US
+        status = struct.pack(">cQQQqB", b"r", max(self.reached, self._flushed), self._flushed, self._flushed, clock, 0)
+        try:
+            self._pgconn.put_copy_data(status)
+            self._pgconn.flush()
+        except psycopg.Error as error:
+            raise setup.failure(error, self._where) from error
+        self._reported, self._last_status = self._flushed, now
+
+    def _consume(self) -> None:
+        try:
+            self._pgconn.consume_input()
+        except psycopg.Error as error:
+            raise self._lost(str(error).strip()) from error
+
+    def _wait(self, seconds: float) -> None:
+        wire.wait_readable(self._pgconn, seconds)
+
+    def _lost(self, why: str) -> HeadraceError:
+        return HeadraceError(
+            "source.connect",
+            "the replication connection was lost",
+            where=self._where,
+            why=why,
+            next="nothing is lost: the source goes on from its position once the server is back",
+        )

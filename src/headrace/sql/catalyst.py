@@ -1,0 +1,93 @@
+"""Catalyst from Python: sequences, expressions rebound by position, types as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.classic.column import Column
+
+from headrace.circuit.node import Expression
+
+
+class Catalyst:
+    """The JVM classes that lowering needs, looked up once. Bound to one session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.jvm: Any = spark.sparkContext._jvm
+        catalyst = self.jvm.org.apache.spark.sql.catalyst
+        self.expressions = catalyst.expressions
+        self.logical = catalyst.plans.logical
+        self.unresolved = catalyst.analysis.UnresolvedAttribute
+        self.converters = self.jvm.scala.jdk.javaapi.CollectionConverters
+        self.to_column: Any = getattr(self.jvm.org.apache.spark.sql.classic, "ExpressionUtils").column
+
+    def seq(self, values: list[Any]) -> Any:
+        """A Scala ``Seq`` of JVM objects."""
+        array = self.jvm.java.util.ArrayList()
+        for value in values:
+            array.add(value)
+        return self.converters.asScala(array).toSeq()
+
+    def items(self, seq: Any) -> list[Any]:
+        """A Scala collection as a Python list."""
+        return list(self.converters.asJava(seq))
+
+    def attribute(self, name: str) -> Any:
+        return self.unresolved(self.seq([name]))
+
+    def rebind(self, expression: Any, names: Mapping[int, str], replace: Callable[[Any], Any | None] | None = None) -> Any:
+        """The expression with each attribute replaced by its positional name; ``replace`` may take a sub-tree first."""
+        if replace is not None:
+            taken = replace(expression)
+            if taken is not None:
+                return taken
+        kind = class_name(expression)
+        if kind == "AttributeReference":
+            return self.attribute(names[expression.exprId().id()])
+        if kind == "Alias":
+            return self.rebind(expression.child(), names, replace)
+        children = self.items(expression.children())
+        if not children:
+            return expression
+        return expression.withNewChildren(self.seq([self.rebind(child, names, replace) for child in children]))
+
+    def expression(
+        self,
+        expression: Any,
+        names: Mapping[int, str],
+        replace: Callable[[Any], Any | None] | None = None,
+        suffix: str = "",
+    ) -> Expression:
+        """A rebound expression as a value that nodes hold."""
+        rebound = self.rebind(expression, names, replace)
+        return Expression(
+            Column(self.to_column(rebound)),
+            f"{rebound.toString()}:{literals(self, rebound)}{suffix}",
+            type_text(expression),
+            bool(expression.nullable()),
+        )
+
+
+def literals(catalyst: Catalyst, expression: Any) -> str:
+    """Types of the literals and casts inside, which ``toString`` leaves out and equality needs."""
+    kind = class_name(expression)
+    own = f"{kind}:{expression.dataType().sql()};" if kind == "Literal" else ""
+    return own + "".join(literals(catalyst, child) for child in catalyst.items(expression.children()))
+
+
+def class_name(node: Any) -> str:
+    """The simple class name of a plan node or expression, without a Scala object's ``$``."""
+    return str(node.getClass().getSimpleName()).rstrip("$")
+
+
+def type_text(expression: Any) -> str:
+    """The Spark SQL type text of a resolved expression or attribute, lower case but for field names."""
+    return type_name(expression.dataType())
+
+
+def type_name(data_type: Any) -> str:
+    """``simpleString`` is cut for wide structs; ``catalogString`` is whole and parses again."""
+    return str(data_type.catalogString())

@@ -1,0 +1,77 @@
+"""An arrangement: the kept contents of a relation, found by key hash; runs that are merged geometrically."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.state.run import HASH, column, open_run
+
+MERGE_RATIO = 2  # a run is merged with its successors once they hold half as many rows
+MERGE_BYTES = 1 << 30  # a run's strings must fit 32-bit offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's place and size, as manifests keep it."""
+
+    path: str
+    rows: int
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows found: ``keys[i]`` is the index of the probed hash and ``runs[i]`` the run's ordinal (later = newer)."""
+
+    keys: np.ndarray
+    runs: np.ndarray
+    rows: pa.Table
+
+
+class Arrangement:
+    """Runs read as of one step, oldest first. Rows of equal content may stand in several runs, to be added up."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = paths
+
+    def probe(self, hashes: np.ndarray, columns: Sequence[str], empty: pa.Schema) -> Hits:
+        """All rows whose hash is among ``hashes`` (sorted, distinct). Work: hashes x log(rows) a run, plus the hits.
+
+        ``empty`` is the schema of the result when there is no run.
+        """
+        keys: list[np.ndarray] = []
+        runs: list[np.ndarray] = []
+        tables: list[pa.Table] = []
+        for ordinal, path in enumerate(self.paths):
+            table = open_run(path)
+            kept = column(table, HASH)
+            low = np.searchsorted(kept, hashes, "left")
+            count = np.searchsorted(kept, hashes, "right") - low
+            total = int(count.sum())
+            if total == 0:
+                continue
+            index = np.repeat(np.arange(len(hashes)), count)
+            first = np.cumsum(count) - count
+            rows = np.arange(total) - np.repeat(first - low, count)
+            keys.append(index)
+            runs.append(np.full(total, ordinal, np.int32))
+            tables.append(table.select(list(columns)).take(pa.array(rows)))
+        if not tables:
+            none = np.empty(0, np.int64)
+            return Hits(none, none.astype(np.int32), empty.empty_table())
+        return Hits(np.concatenate(keys), np.concatenate(runs), pa.concat_tables(tables))
+
+
+def mergeable(runs: Sequence[Run]) -> int:
+    """The index from which a list of runs (oldest first) should be merged into one; its length when none should."""
+    if len(runs) < 2:
+        return len(runs)
+    start, rows, size = len(runs) - 1, runs[-1].rows, runs[-1].size
+    while start > 0 and runs[start - 1].rows < MERGE_RATIO * rows and runs[start - 1].size + size < MERGE_BYTES:
+        start -= 1
+        rows, size = rows + runs[start].rows, size + runs[start].size
+    return start if start < len(runs) - 1 else len(runs)

@@ -1,0 +1,77 @@
+"""A run: one immutable Arrow IPC file of weighted rows, sorted by key hash, memory-mapped."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.model.delivery import WEIGHT
+from headrace.model.errors import HeadraceError
+from headrace.state.rows import consolidate
+
+HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never decides equality
+OPEN_RUNS = 512
+
+_open: OrderedDict[str, pa.Table] = OrderedDict()
+
+
+def write_run(path: Path, table: pa.Table) -> None:
+    """Write ``table`` (sorted by ``_h``) as one record batch, under a temporary name first: all of it or nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    table = table.combine_chunks()
+    with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    temporary.rename(path)
+
+
+def open_run(path: str) -> pa.Table:
+    """The rows of a run, mapped; open runs are kept by path, as a run never changes.
+
+    Raises ``HeadraceError`` (state.missing): a file that is gone is a fault, never empty state.
+    """
+    known = _open.get(path)
+    if known is not None:
+        _open.move_to_end(path)
+        return known
+    try:
+        table = pa.ipc.open_file(pa.memory_map(path)).read_all()
+    except FileNotFoundError as error:
+        raise HeadraceError("state.missing", "a run of kept state is missing", where=path, why="it was removed") from error
+    _open[path] = table
+    while len(_open) > OPEN_RUNS:
+        _open.popitem(last=False)
+    return table
+
+
+def column(table: pa.Table, name: str) -> np.ndarray:
+    """A column without nulls as a numpy array; without a copy when it is one chunk."""
+    chunked = table[name]
+    if chunked.num_chunks == 1:
+        array: np.ndarray = chunked.chunk(0).to_numpy(zero_copy_only=False)
+        return array
+    combined: np.ndarray = chunked.to_numpy()
+    return combined
+
+
+def merge(tables: list[pa.Table]) -> pa.Table:
+    """One run of several: sorted by hash, weights of equal rows added, zeros dropped.
+
+    Only rows that share their hash with a negative weight can cancel, so only those are compared in full.
+    """
+    table = pa.concat_tables(tables).combine_chunks()
+    hashes = column(table, HASH)
+    order = np.argsort(hashes, kind="stable")
+    hashes = hashes[order]
+    negative = column(table, WEIGHT)[order] < 0
+    if not negative.any():
+        return table.take(pa.array(order))
+    starts = np.flatnonzero(np.r_[True, hashes[1:] != hashes[:-1]]) if len(hashes) else np.empty(0, np.int64)
+    touched = np.repeat(np.logical_or.reduceat(negative, starts), np.diff(np.r_[starts, len(hashes)]))
+    kept = table.take(pa.array(order[~touched]))
+    compared = consolidate(table.take(pa.array(order[touched])))
+    result = pa.concat_tables([kept, compared.select(kept.column_names)]).combine_chunks()
+    return result.take(pa.array(np.argsort(column(result, HASH), kind="stable")))

@@ -1,0 +1,45 @@
+"""Goal: the command line starts without Spark, and documents name only commands it has.
+
+Method: import it in a process of its own and look at what came along; compare the documents with `headrace --help`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rules.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+# A command at the start of a line of code (after a prompt or the folder of .venv), or in inline code.
+COMMAND = re.compile(r"(?:^\$?[ \t]*|`)(?:\.venv/bin/)?headrace ([a-z][a-z-]*)", re.MULTILINE)
+
+
+def python(*arguments: str) -> str:
+    answer = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def test_the_command_line_loads_without_spark_and_arrow() -> None:
+    loaded = python("-c", "import sys, headrace.cli.main; print(*sys.modules)").split()
+    heavy = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "duckdb", "fastapi"}
+    assert heavy.isdisjoint(loaded), f"loaded at start: {sorted(heavy.intersection(loaded))}"
+
+
+def test_documents_name_only_commands_that_exist() -> None:
+    shown = python("-c", "from headrace.cli.main import main; main()", "--help")
+    known = set(re.findall(r"^\W*([a-z][a-z-]*)\s{2,}\S", shown, flags=re.MULTILINE))
+    assert "plan" in known, shown
+    tree = Tree(ROOT)
+    unknown = {
+        f"{document}: headrace {command}"
+        for document in tree.markdown()
+        for command in COMMAND.findall(tree.text(document))
+        if command not in known
+    }
+    assert not unknown, sorted(unknown)

@@ -1,0 +1,91 @@
+"""`headrace init` makes a project that can be read and whose connectors accept their options.
+
+Method: the installed command into temporary folders, then the product's own reader and the connectors' own models.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog import project
+from headrace.formats.options import validate
+
+COMMAND = Path(sys.executable).with_name("headrace")
+EXPECTED = {
+    "http": [
+        ".gitignore", "headrace.yaml", "sinks/local.yaml", "sources/shop.yaml",
+        "views/idle_customers.sql", "views/revenue.sql",
+    ],
+    "postgres": [".gitignore", "headrace.yaml", "sinks/reports.yaml", "sources/shop.yaml", "views/revenue.sql"],
+    "files": [
+        ".gitignore", "headrace.yaml", "incoming/visits-1.csv", "sinks/local.yaml", "sources/visits.yaml",
+        "views/visits_per_page.sql",
+    ],
+}  # fmt: skip
+OPTIONS = {"http": "HttpOptions", "postgres": "PostgresOptions", "files": "FilesOptions", "duckdb": "DuckdbOptions"}
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.mark.parametrize("template", sorted(EXPECTED))
+def test_a_template_is_a_project_its_connectors_accept(template: str, tmp_path: Path) -> None:
+    done = run("init", "shop", "--template", template, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"project": str(tmp_path / "shop"), "files": EXPECTED[template]}
+    found = sorted(path.relative_to(tmp_path / "shop").as_posix() for path in (tmp_path / "shop").rglob("*"))
+    assert [name for name in found if (tmp_path / "shop" / name).is_file()] == EXPECTED[template]
+    read = project.read(tmp_path / "shop")
+    assert read.settings.name == "shop"
+    for room, definitions in (("sources", read.sources), ("sinks", read.sinks)):
+        assert len(definitions) == 1
+        for definition in definitions:
+            config = importlib.import_module(f"headrace.{room}.connectors.{definition.type}.config")
+            validate(getattr(config, OPTIONS[definition.type]), definition.options, str(definition.path))
+
+
+def test_it_says_what_it_made_and_what_comes_next(tmp_path: Path) -> None:
+    done = run("init", "my shop", cwd=tmp_path)
+    assert done.stdout.splitlines() == [
+        *(f"  + {name}" for name in EXPECTED["http"]), "", "Next: cd 'my shop' && headrace plan"
+    ]  # fmt: skip
+
+
+def test_an_empty_folder_becomes_the_project(tmp_path: Path) -> None:
+    done = run("init", "--template", "files", cwd=tmp_path)
+    assert done.stdout.endswith("\nNext: headrace plan\n")
+    assert (tmp_path / ".gitignore").read_text().endswith(".headrace/\n")
+
+
+def test_nothing_that_exists_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views/revenue.sql").write_text("mine")
+    (tmp_path / ".gitignore").write_text("mine")
+    done = run("init", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "[project.exists]" in done.stderr
+    assert "views/revenue.sql" in done.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".gitignore", "revenue.sql", "views"]
+    (tmp_path / "views/revenue.sql").unlink()
+    assert run("init", cwd=tmp_path).returncode == 0
+    assert (tmp_path / ".gitignore").read_text() == "mine"
+
+
+def test_a_template_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
+    done = run("init", "--template", "kafka", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "postgres" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("init", "file/shop", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "cannot be written" in done.stderr

@@ -1,0 +1,75 @@
+"""What every test may use: Hypothesis profiles and a project folder to fill.
+
+Random tests draw the same examples at every run, so a red test is red for everyone; a failure prints the line that
+repeats it. ``HYPOTHESIS_PROFILE=explore`` draws new ones (``--hypothesis-seed=N`` repeats them).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    deadline=None,  # a shared machine stalls; time is measured in benchmarks/, not here
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=30)
+settings.register_profile("explore", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
+
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
+settings.load_profile(PROFILE)
+
+
+def pytest_report_header() -> str:
+    drawn = "new examples at every run" if PROFILE == "explore" else "the same examples at every run"
+    return f"random tests: profile '{PROFILE}', {settings.get_profile(PROFILE).max_examples} examples, {drawn}"
+
+
+@dataclass(frozen=True)
+class ProjectFolder:
+    """A project on disk that a test fills piece by piece; each method writes one file and returns its path."""
+
+    path: Path
+
+    def settings(self, **values: Any) -> Path:
+        return self.write("headrace.yaml", yaml.safe_dump({"name": self.path.name, **values}))
+
+    def source(self, name: str, type: str, **options: Any) -> Path:
+        return self._define("sources", name, {"type": type, **options})
+
+    def view(self, name: str, sql: str) -> Path:
+        return self.write(f"views/{name}.sql", sql.strip() + "\n")
+
+    def sink(self, name: str, type: str, **options: Any) -> Path:
+        return self._define("sinks", name, {"type": type, **options})
+
+    def write(self, file: str, text: str) -> Path:
+        place = self.path / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+        return place
+
+    def _define(self, folder: str, name: str, values: Mapping[str, Any]) -> Path:
+        return self.write(f"{folder}/{name}.yaml", yaml.safe_dump(dict(values), sort_keys=False))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ProjectFolder:
+    """An empty project named ``shop``: a headrace.yaml with the defaults and nothing else."""
+    folder = ProjectFolder(tmp_path / "shop")
+    folder.settings()
+    return folder
+
+
+# ---- Shared servers: the session-scoped `spark` fixture (marker: spark) has its place here. It imports pyspark inside
+# ---- its body, so that tests that do not ask for it start in milliseconds.

@@ -1,0 +1,153 @@
+"""Prepare a checkout: ``venv`` makes .venv, ``postgres`` sees to a PostgreSQL server for tests and examples.
+
+``make setup`` and ``make test-deps`` call it. It needs the standard library alone, for it runs before anything is
+installed. What it cannot install itself it names, with the command that does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON_MIN = (3, 11)
+JAVA_MIN = 17
+
+FIND_POSTGRES = """
+from headrace.testing.postgres import find_binaries
+try:
+    print(find_binaries())
+except RuntimeError:
+    pass
+"""
+# The server package would make a cluster and start it on port 5432. The tests make their own, so this is held back
+# for the length of the installation alone.
+INSTALL_POSTGRES = """
+set -e
+setting=/etc/postgresql-common/createcluster.d/headrace-tests.conf
+mkdir -p "$(dirname "$setting")"
+trap 'rm -f "$setting"' EXIT
+echo 'create_main_cluster = false' >"$setting"
+export DEBIAN_FRONTEND=noninteractive
+install() { apt-get install -y --no-install-recommends postgresql; }
+install || { apt-get update && install; }
+"""
+
+
+def main(arguments: list[str]) -> int:
+    tasks = {"venv": prepare_venv, "postgres": prepare_postgres}
+    if len(arguments) != 1 or arguments[0] not in tasks:
+        return stop("tools/prepare.py needs one of: " + ", ".join(tasks))
+    return tasks[arguments[0]]()
+
+
+def prepare_venv() -> int:
+    """A virtual environment with the product (editable) and its development tools."""
+    if sys.version_info < PYTHON_MIN:
+        return continue_with_newer_python()
+    missing = missing_java() or missing_ensurepip()
+    if missing:
+        return stop(missing)
+    say(f"installing into {VENV.name} (the first time this downloads more than 500 MB)")
+    run([sys.executable, "-m", "venv", str(VENV)])
+    pip_install("--editable", ".[dev]")
+    return 0
+
+
+def continue_with_newer_python() -> int:
+    """Start again with a newer Python of this machine, when there is one."""
+    for minor in range(14, PYTHON_MIN[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        if found:
+            return subprocess.call([found, __file__, "venv"])
+    version = ".".join(map(str, sys.version_info[:2]))
+    return stop(f"Python 3.{PYTHON_MIN[1]} or newer is needed, this is {version}: make setup PYTHON=/path/to/python3")
+
+
+def missing_java() -> str:
+    """Why Spark would not start, or nothing."""
+    advice = "install one, e.g. on Debian: apt-get install default-jre-headless (or set JAVA_HOME)"
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java or not Path(java).exists():
+        return f"Java {JAVA_MIN} or newer is needed and none was found: {advice}"
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if not found:
+        return f"{java} -version gave no version: {advice}"
+    major = int(found[2] or 0) if found[1] == "1" else int(found[1])
+    return "" if major >= JAVA_MIN else f"Java {JAVA_MIN} or newer is needed, {java} is {major}: {advice}"
+
+
+def missing_ensurepip() -> str:
+    """Debian keeps the part of Python that makes virtual environments in a package of its own."""
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        return "Python's venv is missing: apt-get install python3-venv"
+    return ""
+
+
+def prepare_postgres() -> int:
+    """A PostgreSQL server: one that is there, else Debian's package, else the one of the package ``pgserver``."""
+    found = postgres_folder()
+    if found:
+        say(f"PostgreSQL: {found}")
+        return 0
+    as_root = root_command()
+    if as_root is not None and shutil.which("apt-get"):
+        say("installing PostgreSQL from Debian's packages")
+        if (
+            subprocess.call([*as_root, "sh", "-c", INSTALL_POSTGRES], stdin=subprocess.DEVNULL) == 0
+            and postgres_folder()
+        ):
+            return 0
+        say("Debian's package could not be installed; taking the one from Python's packages")
+    pip_install("pgserver")
+    return 0 if postgres_folder() else stop("no PostgreSQL server was found: apt-get install postgresql")
+
+
+def postgres_folder() -> str:
+    """The folder of ``initdb`` and ``postgres`` that the tests will use, or nothing; the product's test kit says."""
+    answer = subprocess.run(
+        [str(VENV / "bin" / "python"), "-c", FIND_POSTGRES], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
+    )
+    return answer.stdout.strip()
+
+
+def root_command() -> list[str] | None:
+    """What to put before a command that needs root: nothing, sudo when it asks no password, or None."""
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo") and subprocess.call(["sudo", "-n", "true"], stderr=subprocess.DEVNULL) == 0:
+        return ["sudo", "-n"]
+    return None
+
+
+def pip_install(*what: str) -> None:
+    run([str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *what])
+
+
+def run(command: list[str]) -> None:
+    if subprocess.call(command, cwd=ROOT, stdin=subprocess.DEVNULL) != 0:
+        raise SystemExit(stop("this command failed: " + " ".join(command)))
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def stop(text: str) -> int:
+    sys.stderr.write(text + "\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
