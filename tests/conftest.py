@@ -7,7 +7,7 @@ repeats it. ``HYPOTHESIS_PROFILE=explore`` draws new ones (``--hypothesis-seed=N
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,3 +73,14 @@ def project(tmp_path: Path) -> ProjectFolder:
 
 # ---- Shared servers: the session-scoped `spark` fixture (marker: spark) has its place here. It imports pyspark inside
 # ---- its body, so that tests that do not ask for it start in milliseconds.
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one session of a test run, as the product opens it; about 5 s on first use."""
+    from headrace.engine.session import open_session
+    from headrace.model.definition import Settings
+
+    session = open_session(Settings())
+    yield session
+    session.stop()

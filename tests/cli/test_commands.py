@@ -83,7 +83,11 @@ class Answers:
 
     def verify(self, views: list[str] | None, on_progress: Any = None) -> dict[str, Any]:
         self.asked.append(views)
-        first = [{"row": {"region": "north", "total": "1.00"}, "expected": 1, "found": 0}] if self.differences else []
+        first = (
+            [{"row": {"region": "north", "total": Decimal("1.00")}, "expected": 1, "found": 0}]
+            if self.differences
+            else []
+        )
         view = {"view": "revenue", "rows": 1200, "differences": self.differences, "seconds": 0.25, "first": first}
         return {"commit": 1042, "views": [view], "differences": self.differences}
 
@@ -176,7 +180,7 @@ def test_sql_prints_exact_values_that_cannot_steer_the_terminal(folder: Path, an
     done = run(folder, "sql", "SELECT * FROM revenue")
     assert done.stdout.splitlines() == [
         "region  total  seen                         x",
-        "─────────────────────────────────────────────────",
+        "─" * 45,
         "nörth   19.90  2026-03-01T08:00:00Z       NaN",
         "NULL    -1.00  2026-03-01T08:00:00Z       1.5",
         "a\\nb     NULL  2026-03-01T08:00:00Z  Infinity",
@@ -306,10 +310,14 @@ class Pipeline:
     def stop(self): print("pipeline stopped", flush=True)
     def wait(self, timeout_s): time.sleep(0.05)
     def status(self): return {"commit": 5, "frontier": 5, "sources": [
-        {"name": "shop", "type": "http", "endpoint": "http://127.0.0.1:7071", "token_file": "t", "tables": ["a", "b"]}],
+        {"name": "shop", "endpoint": "http://127.0.0.1:7071", "token_file": "t", "tables": ["a", "b"]}],
         "views": [{"name": "revenue", "state": "live", "rows": 1234}], "sinks": []}
 def make(project, on_event):
     on_event({"event": "note", "text": "hello"})
+    on_event({"event": "source.started", "source": "shop", "tables": ["a", "b"]})
+    error = {"code": "sink.connect", "what": "no route", "where": "w"}
+    on_event({"event": "sink.failed", "sink": "out", "error": error})
+    on_event({"event": "engine.failed", "error": "[internal] one\\n  why: two"})
     return Pipeline()
 up._pipeline = make
 from headrace.cli.main import main
@@ -347,15 +355,21 @@ def test_up_says_when_it_is_ready_and_ends_in_order(folder: Path, number: signal
         out, err = process.communicate(timeout=20)
     lines = out.splitlines()
     assert process.returncode == 0
-    assert lines[:4] == [
+    assert lines[:5] == [
         "starting Spark",
         "hello",
-        "  source shop  http  http://127.0.0.1:7071  token in t  tables a, b",
+        "source.started: source=shop tables=a, b",
+        "  source shop  http://127.0.0.1:7071  token in t  tables a, b",
         "  view   revenue  1,234 rows",
     ]
-    assert lines[4].startswith("shop is up after ")
+    assert lines[5].startswith("shop is up after ")
     assert lines[-2:] == ["pipeline stopped", "stopped"]
-    assert "stopping after this step" in err
+    assert err.splitlines() == [
+        "sink.failed: sink=out: [sink.connect] no route (w)",
+        "engine.failed: [internal] one; why: two",
+        "",
+        "stopping after this step; once more ends it at once",
+    ]
 
 
 def test_up_as_json_is_an_object_a_line(folder: Path) -> None:
@@ -365,9 +379,9 @@ def test_up_as_json_is_an_object_a_line(folder: Path) -> None:
     assert (process.returncode, err) == (0, "")
     events = [json.loads(line) for line in out.splitlines() if line != "pipeline stopped"]
     kinds = [event["event"] for event in events]
-    assert kinds[:2] == ["note", "ready"]
+    assert kinds[:5] == ["note", "source.started", "sink.failed", "engine.failed", "ready"]
     assert kinds[-1] == "stopped"
-    assert events[1]["pid"] == process.pid
+    assert events[4]["pid"] == process.pid
 
 
 def test_up_refuses_an_unknown_connector_before_it_starts_anything(folder: Path) -> None:

@@ -1,12 +1,12 @@
 """`headrace init` makes a project that can be read and whose connectors accept their options.
 
-Method: the installed command into temporary folders, then the product's own reader and the connectors' own models.
+Method: the installed command into temporary folders, then the product's own reader and the connectors' own checks.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from headrace.catalog import project
-from headrace.formats.options import validate
+from headrace.engine.connectors import check, make_source
+from headrace.sources.connectors.http.transactions import read_transaction
 
 COMMAND = Path(sys.executable).with_name("headrace")
 EXPECTED = {
@@ -28,7 +29,6 @@ EXPECTED = {
         "views/visits_per_page.sql",
     ],
 }  # fmt: skip
-OPTIONS = {"http": "HttpOptions", "postgres": "PostgresOptions", "files": "FilesOptions", "duckdb": "DuckdbOptions"}
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -44,11 +44,25 @@ def test_a_template_is_a_project_its_connectors_accept(template: str, tmp_path: 
     assert [name for name in found if (tmp_path / "shop" / name).is_file()] == EXPECTED[template]
     read = project.read(tmp_path / "shop")
     assert read.settings.name == "shop"
-    for room, definitions in (("sources", read.sources), ("sinks", read.sinks)):
-        assert len(definitions) == 1
-        for definition in definitions:
-            config = importlib.import_module(f"headrace.{room}.connectors.{definition.type}.config")
-            validate(getattr(config, OPTIONS[definition.type]), definition.options, str(definition.path))
+    check(read)  # makes every connector, connecting to nothing
+    assert (len(read.sources), len(read.sinks)) == (1, 1)
+
+
+def test_the_push_in_the_comments_of_the_http_template_is_a_transaction_of_its_tables(tmp_path: Path) -> None:
+    run("init", cwd=tmp_path)
+    text = (tmp_path / "sources/shop.yaml").read_text()
+    body = re.search(r"-d '(.*?)'", re.sub(r"\n#", "\n", text), re.DOTALL)
+    assert body is not None
+    read = project.read(tmp_path)
+    source = make_source(read.sources[0], read)
+    keys = {relation.name: relation.key for relation in source.relations()}
+    runs = read_transaction(json.loads(body[1]), keys)
+    assert [(run.table, run.verb, len(run.rows)) for run in runs] == [
+        ("customers", "upsert", 1),
+        ("orders", "upsert", 1),
+    ]
+    assert str(source.token_path.relative_to(tmp_path)) in text  # type: ignore[attr-defined]
+    assert f"http://127.0.0.1:{source.options.port}/transactions" in text  # type: ignore[attr-defined]
 
 
 def test_it_says_what_it_made_and_what_comes_next(tmp_path: Path) -> None:

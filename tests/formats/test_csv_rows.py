@@ -83,10 +83,10 @@ def test_columns_in_another_order_and_quotes(tmp_path: Path) -> None:
         ("id,x\n1,2\n,2\n", "source.row", "in/a.csv:3", "column 'id' is missing or null, which it must not be"),
         ("id,x\n1,2\n1,2,3\n", "source.row", "in/a.csv:3", "the row has 3 cells, the header 2"),
         ("id,note\n1,a\n2,\xff\n", "source.row", "in/a.csv:3", "the text '?' is not UTF-8"),
-        ("id,nota\n1,a\n", "source.schema", "in/a.csv:1", "there is no column 'nota'"),
-        ("id,id\n1,2\n", "source.schema", "in/a.csv:1", "the header names 'id' twice"),
-        ("x\n1\n", "source.schema", "in/a.csv:1", "the column 'id' is missing, which must not be null"),
-        ("", "source.schema", "in/a.csv:1", "the file has no header"),
+        ("id,nota\n1,a\n", "source.file", "in/a.csv:1", "there is no column 'nota'"),
+        ("id,id\n1,2\n", "source.file", "in/a.csv:1", "the header names 'id' twice"),
+        ("x\n1\n", "source.file", "in/a.csv:1", "the column 'id' is missing, which must not be null"),
+        ("", "source.file", "in/a.csv:1", "the file has no header"),
     ],
 )
 def test_bad_files_are_named_by_line(tmp_path: Path, text: str, code: str, where: str, what: str) -> None:

@@ -80,10 +80,10 @@ def test_casts_that_keep_the_values(tmp_path: Path, array: pa.Array, type_text: 
         (pa.array([Decimal("1.50"), Decimal("1.25")]), "decimal(12,1)", "source.row", "in/a: row 2"),
         (pa.array([2**53, 2**53 + 1]), "double", "source.row", "in/a: row 2"),
         (pa.array([1, None]), "bigint not null", "source.row", "in/a: row 2"),
-        (pa.array(["1"]), "bigint", "source.schema", "in/a"),
-        (pa.array([1]), "string", "source.schema", "in/a"),
-        (pa.array([1]), "timestamp", "source.schema", "in/a"),
-        (pa.array([1.5]), "float", "source.schema", "in/a"),
+        (pa.array(["1"]), "bigint", "source.file", "in/a"),
+        (pa.array([1]), "string", "source.file", "in/a"),
+        (pa.array([1]), "timestamp", "source.file", "in/a"),
+        (pa.array([1.5]), "float", "source.file", "in/a"),
     ],
 )
 def test_casts_that_do_not(tmp_path: Path, array: pa.Array, type_text: str, code: str, where: str) -> None:
@@ -98,7 +98,7 @@ def test_other_columns(tmp_path: Path) -> None:
     assert read(path, (Column("v", "bigint"), Column("w", "date")), "a").to_pylist() == [{"v": 1, "w": None}]
     with pytest.raises(HeadraceError, match="there is no column 'v'") as caught:
         read(path, (Column("w", "bigint"),), "a")
-    assert caught.value.code == "source.schema"
+    assert caught.value.code == "source.file"
 
 
 def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:

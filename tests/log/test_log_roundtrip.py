@@ -149,16 +149,36 @@ def test_transactions_without_rows_have_commits_and_positions(writer: LogWriter,
     ]
 
 
+class GatedSync(FaultyFiles):
+    """A disk whose syncs wait for the gate: what is appended meanwhile becomes one group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def sync(self, fd: int) -> None:
+        assert self.gate.wait(30)
+        super().sync(fd)
+
+
 def test_a_column_added_between_two_batches_of_one_group(tmp_path: Path) -> None:
-    with LogWriter(tmp_path / "log") as writer:
+    files = GatedSync()
+    with LogWriter(tmp_path / "log", files=files) as writer:
+        writer.append(simple([(0, 0)], 1))
         before = simple([(0, 1)], 1)
         wider = before.changes["orders"].append_column("extra", pa.array([5], pa.int32()))
-        answers = [writer.submit(b) for b in (before, TransactionBatch(origins(1), {"orders": wider}), before)]
-        assert [answer.result() for answer in answers] == [1, 2, 3]
+        syncs = files.calls["sync"]
+        files.gate.clear()
+        answers = [writer.submit(before)]  # perhaps on its way by itself; the other three wait for it
+        answers += [writer.submit(b) for b in (before, TransactionBatch(origins(1), {"orders": wider}), before)]
+        files.gate.set()
+        assert [answer.result() for answer in answers] == [2, 3, 4, 5]
+        assert files.calls["sync"] - syncs <= 2
         reader = LogReader(tmp_path / "log")
-        read = list(reader.read(reader.refs(0, 3), "orders", 0, 3))
+        read = list(reader.read(reader.refs(1, 5), "orders", 1, 5))
         assert [batch.schema.names[2:] for batch in read] == [["id", "text"], ["id", "text", "extra"], ["id", "text"]]
-        assert [batch.column(0).to_pylist() for batch in read] == [[1], [2], [3]]
+        assert [batch.column(0).to_pylist() for batch in read] == [[2, 3], [4], [5]]
 
 
 def test_ranges_cut_inside_a_frame(writer: LogWriter, tmp_path: Path) -> None:
@@ -244,6 +264,37 @@ def test_a_frame_larger_than_a_segment(tmp_path: Path) -> None:
         assert read.drop_columns("_c").equals(table.drop_columns("_t"))
         assert len(list((tmp_path / "log").glob("*.segment"))) == 3
         assert reader.verify().rows == {"orders": count + 2}
+
+
+def test_a_large_transaction_takes_little_memory(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+import numpy as np, pyarrow as pa
+from headrace.log.append import LogWriter
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
+
+def resident(line):
+    status = Path("/proc/self/status").read_text().split()
+    return int(status[status.index(line + ":") + 1]) // 1024
+
+rows = 2_000_000
+columns = {f"c{n}": pa.array(np.arange(rows) + n) for n in range(12)}
+zeros = {"_t": pa.array(np.zeros(rows, np.int32)), "_op": pa.array(np.zeros(rows, np.int8))}
+batch = TransactionBatch((TransactionOrigin("s", "1", 0),), {"orders": pa.table(zeros | columns)})
+writer = LogWriter(Path(sys.argv[1]))
+Path("/proc/self/clear_refs").write_text("5")
+before = resident("VmRSS")
+writer.append(batch)
+print(resident("VmHWM") - before, batch.changes["orders"].nbytes >> 20)
+writer.close()
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True, check=True)
+    extra_mb, size_mb = map(int, done.stdout.split())
+    assert size_mb > 180
+    assert extra_mb < 64
+    reader = LogReader(tmp_path)
+    assert sum(b["c11"].to_numpy().sum() for b in reader.read(reader.refs(0, 1), "orders", 0, 1)) == 2_000_021_000_000
 
 
 def test_many_threads_share_syncs_and_get_dense_commits(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ create table view (name text not null, version integer not null, sql text not nu
     columns text not null, key text not null, ordering text not null, state text not null, reason text not null default '',
     created_commit integer not null, primary key (name, version)) strict;
 create table step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
-    published_us integer) strict;
+    committed_us integer not null, published_us integer) strict;
 create table output (step integer not null, feed text not null, path text not null, rows integer not null,
     crc integer not null, primary key (feed, step, path)) strict;
 create index output_by_step on output (step);
@@ -39,12 +39,16 @@ create table sink (name text primary key, frontier integer not null, error text 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step as recorded before it ran: its range of commits and its shape; published when its outputs are."""
+    """A step as recorded before it ran: its range of commits and its shape; published when its outputs are.
+
+    ``committed_us``: the newest source commit time inside, microseconds since the epoch.
+    """
 
     number: int
     after: int
     upto: int
     wide: bool
+    committed_us: int
     published_us: int | None
 
 
@@ -207,9 +211,11 @@ class Catalog:
 
     # -- steps ----------------------------------------------------------------------------------------------
 
-    def record_step(self, number: int, after: int, upto: int, wide: bool) -> None:
+    def record_step(self, number: int, after: int, upto: int, wide: bool, committed_us: int) -> None:
+        """Before it runs: whoever runs it again after a crash takes the same range in the same shape."""
         with self.transaction():
-            self._db.execute("insert into step values (?, ?, ?, ?, null)", (number, after, upto, int(wide)))
+            values = (number, after, upto, int(wide), committed_us)
+            self._db.execute("insert into step values (?, ?, ?, ?, ?, null)", values)
 
     def publish(self, number: int, outputs: Iterable[Output], published_us: int) -> None:
         """All views of a step move at once."""
@@ -226,17 +232,11 @@ class Catalog:
 
     def steps(self, after: int = -1) -> list[StepRecord]:
         """Steps with a number above ``after``, in order."""
-        rows = self._rows(
-            "select number, after, upto, wide, published_us from step where number > ? order by number", after
-        )
-        return [StepRecord(n, a, u, bool(w), p) for n, a, u, w, p in rows]
+        return [_step(row) for row in self._rows("select * from step where number > ? order by number", after)]
 
     def last_published(self) -> StepRecord | None:
-        rows = self._rows(
-            "select number, after, upto, wide, published_us from step where published_us is not null"
-            " order by number desc limit 1"
-        )
-        return StepRecord(rows[0][0], rows[0][1], rows[0][2], bool(rows[0][3]), rows[0][4]) if rows else None
+        rows = self._rows("select * from step where published_us is not null order by number desc limit 1")
+        return _step(rows[0]) if rows else None
 
     def outputs(self, after: int, upto: int, feed: str | None = None) -> list[Output]:
         """Output files of published steps in (after, upto], in order of step."""
@@ -267,11 +267,15 @@ class Catalog:
             self._db.execute("delete from base where feed = ?", (feed,))
 
     def put_checkpoint(self, step: int, runs: dict[str, Any]) -> None:
-        """The runs that are live after ``step``; steps and checkpoints before it are not needed for recovery."""
+        """The runs that are live after ``step``; recovery starts from the newest checkpoint."""
         with self.transaction():
             self._db.execute("insert or replace into checkpoint values (?, ?)", (step, orjson.dumps(runs).decode()))
             self._db.execute("delete from checkpoint where step < ?", (step,))
-            self._db.execute("delete from step where number < ?", (step,))
+
+    def forget_steps(self, before: int) -> None:
+        """Steps that neither recovery nor a sink needs any more."""
+        with self.transaction():
+            self._db.execute("delete from step where number < ?", (before,))
 
     def checkpoint(self) -> tuple[int, dict[str, Any]] | None:
         rows = self._rows("select step, runs from checkpoint order by step desc limit 1")
@@ -290,6 +294,11 @@ class Catalog:
     def drop_sink(self, name: str) -> None:
         with self.transaction():
             self._db.execute("delete from sink where name = ?", (name,))
+
+
+def _step(row: tuple[int, int, int, int, int, int | None]) -> StepRecord:
+    number, after, upto, wide, committed_us, published_us = row
+    return StepRecord(number, after, upto, bool(wide), committed_us, published_us)
 
 
 def _dumped(columns: Iterable[Column]) -> str:

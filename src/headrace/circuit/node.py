@@ -181,7 +181,8 @@ class Aggregate(Unary):
         return True
 
     def described(self) -> tuple[str, ...]:
-        return tuple(e.text for e in (*self.keys, *self.accumulations, *self.results))
+        expressions = tuple(e.text for e in (*self.keys, *self.results))
+        return (*expressions, *(a.text for a in self.accumulations))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ class Prepared:
     def __init__(self, frame: DataFrame) -> None:
         self.context = frame.sparkSession.sparkContext
         self.frame = frame
+        self.session: Any = frame.sparkSession._jsparkSession
+        self.sessions: Any = getattr(self.context._jvm.org.apache.spark.sql.classic, "SparkSession")
         plan: Any = frame._jdf.queryExecution().executedPlan()
         self.reusable = not _remembers(self.context._jvm, plan)
         self.plan = plan
@@ -34,6 +36,8 @@ class Prepared:
         self.context.setLocalProperty(PROPERTY, str(description))
         if not self.reusable:
             return [(r.circuit, r.path, r.rows, r.crc) for r in self.frame.collect()]
+        # A plan node takes the session of the thread that makes it, and clone() makes nodes.
+        self.sessions.setActiveSession(self.session)
         rows = self.plan.clone().executeCollect()
         return [
             (row.getUTF8String(0).toString(), row.getUTF8String(1).toString(), row.getLong(2), row.getLong(3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,18 +37,32 @@ def ordered(
     total = int(weights.sum())
     keys = [_sort_key(text, schema) for text in order_by] or [_sort_key(text, schema) for text in schema.order]
     keys += [(name, "ascending") for name in (*schema.key, *schema.names) if name not in {key for key, _ in keys}]
-    sortable = [key for key in dict(keys).items() if not pa.types.is_nested(table.schema.field(key[0]).type)]
-    places = np.arange(table.num_rows)
-    if sortable:
-        # NULL first and NaN last, as Spark sorts; with "desc" the other way round.
-        order = [(name, way, "at_start" if way == "ascending" else "at_end") for name, way in sortable]
-        places = pc.sort_indices(table, sort_keys=order).to_numpy()
+    places = _places(table, dict(keys))
     if copies:
         places = np.repeat(places, weights[places])
     if limit is not None:
         places = places[:limit]
     rows = table.take(pa.array(places))
     return (rows.select(list(schema.names)) if copies else rows), total
+
+
+def _places(table: pa.Table, keys: dict[str, str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The rows' places in Spark's order: NULL before and NaN after all values, the other way round when descending."""
+    columns: list[Any] = []
+    order: list[tuple[str, str, str]] = []
+    for name, way in keys.items():
+        column = table[name]
+        if pa.types.is_nested(column.type):
+            continue  # Arrow does not order them
+        parts = [pc.is_nan(column), column] if pa.types.is_floating(column.type) else [column]
+        for part in parts:
+            order.append((str(len(columns)), way, "at_start" if way == "ascending" else "at_end"))
+            columns.append(part)
+    if not columns:
+        return np.arange(table.num_rows)
+    sorting = pa.Table.from_arrays(columns, names=[name for name, _, _ in order])
+    places: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.sort_indices(sorting, sort_keys=order).to_numpy()
+    return places
 
 
 def _sort_key(text: str, schema: ViewSchema) -> tuple[str, str]:

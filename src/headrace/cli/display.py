@@ -48,6 +48,11 @@ def cell(value: Any) -> str:
     return plain(value)
 
 
+def one_line(text: str) -> str:
+    """The lines of a text as one."""
+    return plain("; ".join(line.strip() for line in text.splitlines() if line.strip()))
+
+
 def say(text: str = "", *, error: bool = False) -> None:
     """A line of text; to stderr when it is not the answer itself."""
     stream = sys.stderr if error else sys.stdout
@@ -76,8 +81,10 @@ def error(failure: HeadraceError) -> None:
     console(error=True).print(text, soft_wrap=True)
 
 
-def error_text(failure: Mapping[str, str]) -> str:
-    """An error that came as a dict, in one line."""
+def error_text(failure: Mapping[str, str] | str) -> str:
+    """An error that came as a dict, or as text, in one line."""
+    if isinstance(failure, str):
+        return one_line(failure)
     rest = "; ".join(plain(failure[key]) for key in ("where", "why", "next") if failure.get(key))
     return f"[{failure.get('code', '?')}] {plain(failure.get('what', ''))}" + (f" ({rest})" if rest else "")
 
@@ -114,7 +121,7 @@ def table(columns: Sequence[Mapping[str, str]], rows: Sequence[Sequence[Any]]) -
 
 def records(names: Sequence[str], items: Sequence[Mapping[str, Any]]) -> None:
     """Objects as a table of those of the columns ``names`` that any of them has."""
-    present = [name for name in names if any(item.get(name) is not None for item in items)]
+    present = [name for name in names if any(item.get(name) not in (None, "") for item in items)]
     kinds = ["bigint" if all(_number(item.get(name)) for item in items) else "string" for name in present]
     columns = [{"name": name.replace("_", " "), "type": kind} for name, kind in zip(present, kinds, strict=True)]
     table(columns, [["" if item.get(name) is None else item[name] for name in present] for item in items])

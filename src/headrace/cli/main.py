@@ -12,6 +12,7 @@ from headrace import __version__
 from headrace.cli import display
 from headrace.cli.commands import (
     apply,
+    demo,
     drop,
     explain,
     init,
@@ -30,6 +31,7 @@ from headrace.cli.help import SectionHelp, VerbHelp
 from headrace.model.errors import HeadraceError
 
 EPILOG = """
+headrace demo                    # all of it at work on a small shop; no service needed
 headrace init shop && cd shop    # a project that works as it is
 headrace plan                    # what will be made, and how each view is kept up to date
 headrace up                      # run it; the commands below work beside it, in another terminal
@@ -38,7 +40,8 @@ headrace watch VIEW              # its changes as they come
 """
 # In the order in which they are used; the help shows them so.
 SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
-    ("Run a project", (init, plan, up, apply, status, stop)),
+    ("Begin", (demo, init)),
+    ("Run a project", (plan, up, apply, status, stop)),
     ("Read views", (views, show, watch, sql)),
     ("Look closer", (explain, verify)),
     ("Remove", (drop,)),

@@ -5,25 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog.project import STATE
 from headrace.control.names import known_view
 from headrace.model.errors import HeadraceError
 
 
 def views(path: Path) -> list[dict[str, Any]]:
     """Every published view of the project; none before its first `up`."""
-    from headrace.serve import snapshot
+    if not _catalog(path).exists():
+        return []
+    from headrace.serve import snapshot  # loads pyarrow
 
-    try:
-        return snapshot.views(path)
-    except HeadraceError as error:
-        if error.code == "project.not_running":  # there is no catalogue yet
-            return []
-        raise
+    return snapshot.views(path)
 
 
 def find(path: Path, view: str) -> str:
     """The name of the published view that ``view`` means; ``view.unknown`` says if it is misspelt or not built yet."""
-    names = [str(item["name"]) for item in views(path)]
+    names = _names(path)
     if view.lower() in {name.lower() for name in names}:
         return known_view(view, names)
     waiting = defined(path)
@@ -40,3 +38,21 @@ def find(path: Path, view: str) -> str:
 def defined(path: Path) -> list[str]:
     """Names of the view files; their text is not looked at, so that a broken file does not hide the others."""
     return sorted(file.stem for file in (path / "views").glob("*.sql") if not file.name.startswith("."))
+
+
+def _catalog(path: Path) -> Path:
+    """Where the catalogue is once the project has run."""
+    return path / STATE / "catalog.db"
+
+
+def _names(path: Path) -> list[str]:
+    """Names of the published views; nothing of their contents is read."""
+    if not _catalog(path).exists():
+        return []
+    from headrace.catalog.store import Catalog
+
+    catalog = Catalog(_catalog(path), read_only=True)
+    try:
+        return list(catalog.views())
+    finally:
+        catalog.close()

@@ -15,9 +15,10 @@ from headrace.formats.types.arrow import quote
 from headrace.model.definition import ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
-from headrace.sql.admit import Admitted, admit, analysis_error
+from headrace.sql.admit import Admitted, admit, check_analyzed
 from headrace.sql.canonical import canonical
 from headrace.sql.catalyst import Catalyst
+from headrace.sql.errors import analysis_error
 from headrace.sql.plan import LEAF_PREFIX, lower, output_types
 
 
@@ -117,12 +118,17 @@ class Compiler:
         if known is not None:
             same = known.fingerprint == root.fingerprint and known.schema.names == tuple(c.name for c in schema_columns)
             version = known.schema.version if same else known.schema.version + 1
-        schema = ViewSchema(definition.name, version, schema_columns, key, admitted.order)
+        order = tuple(spelled(o.column, o.descending, o.nulls_last) for o in admitted.order)
+        schema = ViewSchema(definition.name, version, schema_columns, key, order)
         return Compiled(definition, schema, root, admitted.relations)
 
     def optimized(self, definition: ViewDefinition) -> Any:
         try:
-            return self.spark.sql(definition.sql)._jdf.queryExecution().optimizedPlan()
+            execution = self.spark.sql(definition.sql)._jdf.queryExecution()
+            check_analyzed(self.catalyst, execution.analyzed(), where(definition))
+            return execution.optimizedPlan()
+        except HeadraceError:
+            raise
         except Exception as error:
             raise analysis_error(error, where(definition)) from error
 
@@ -136,6 +142,11 @@ class Compiler:
         ddl = ", ".join(f"{quote(c.name)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(opaque, ddl)
         frame.createOrReplaceTempView(quote(name))
+
+
+def spelled(column: str, descending: bool, nulls_last: bool) -> str:
+    """One column of a presentation order as SQL spells it."""
+    return f"{column} {'desc' if descending else 'asc'} nulls {'last' if nulls_last else 'first'}"
 
 
 def where(definition: ViewDefinition) -> str:

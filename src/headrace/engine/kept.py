@@ -79,17 +79,17 @@ class Kept:
     def checkpoint(self) -> dict[str, Any]:
         """Make every live run durable, and return them as the catalogue keeps them."""
         with self._lock:
-            live = {name: [[r.path, r.rows, r.size] for r in runs] for name, runs in self.runs.items()}
+            live = {name: list(runs) for name, runs in self.runs.items()}
         folders = set()
         for runs in live.values():
-            for path, _rows, _size in runs:
-                if path not in self._synced:
-                    _sync(path)
-                    folders.add(str(Path(path).parent))
-                    self._synced.add(path)
+            for run in runs:
+                if run.path not in self._synced:
+                    _sync(run.path)
+                    folders.add(str(Path(run.path).parent))
+                    self._synced.add(run.path)
         for folder in folders | {str(self.folder)}:
             _sync(folder)
-        return live
+        return {name: [[r.path, r.rows, r.size] for r in runs] for name, runs in live.items()}
 
     def restore(self, runs: dict[str, Any]) -> None:
         with self._lock:

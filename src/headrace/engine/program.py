@@ -136,11 +136,13 @@ class Frames:
         self.owners: dict[str, str] = {}
         self.used: dict[str, set[str]] = {}
         # One pass in program order makes the owners the same in every shape and after every restart.
-        for circuit in program.circuits:
-            self.frame(circuit, wide=False)
+        self._narrow = {circuit.name: self.build(circuit, wide=False) for circuit in program.circuits}
 
     def frame(self, circuit: Circuit, *, wide: bool) -> DataFrame:
         """The circuit's DataFrame: one row for each file it writes."""
+        return self.build(circuit, wide=True) if wide else self._narrow[circuit.name]
+
+    def build(self, circuit: Circuit, *, wide: bool) -> DataFrame:
         shape = Shape(wide, self.partitions if wide else 1)
         builder = Builder(self.spark, circuit.name, shape, self.owners, self.read_range, self.table_keys)
         if circuit.relation is not None:

@@ -31,6 +31,7 @@ PINNED: dict[str, str] = {
     "spark.sql.codegen.cache.maxEntries": "5000",
     # Without Unix sockets every Python stage waits 40 ms for a delayed TCP acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "headrace.circuit.daemon",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.shuffle.compress": "false",
     "spark.speculation": "false",

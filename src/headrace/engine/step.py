@@ -126,10 +126,10 @@ class Stepper:
         for name, path, count, crc in rows:
             result.outputs.append(Output(result.number, name, path, count, crc))
             feeds.setdefault(name, []).append(path)
-        for path in folder.glob("*.arrow"):
-            if path.name.startswith(OUTPUT):
+        for file in folder.glob("*.arrow"):
+            if file.name.startswith(OUTPUT):
                 continue
-            (result.refused if path.name.startswith(REFUSED) else result.runs).append(path)
+            (result.refused if file.name.startswith(REFUSED) else result.runs).append(file)
 
     def prepared(self, circuits: list[Circuit], wide: bool) -> Prepared:
         key = (frozenset(c.name for c in circuits), wide)

@@ -28,7 +28,7 @@ def read(path: Path, columns: Sequence[Column], name: str, delimiter: str = ",")
     """All rows of a file, columns in the order asked for; the header gives the order in the file.
 
     An empty cell is null, but in a text column it is empty text. A nullable column that the file does not have
-    is null. ``HeadraceError``: source.row (where = ``name:line``), source.schema (header), source.file.
+    is null. ``HeadraceError``: source.row (where = ``name:line``), source.file (header).
     """
     header = _header(path, name, delimiter)
     _check_header(header, columns, name)
@@ -76,7 +76,7 @@ def _header(path: Path, name: str, delimiter: str) -> list[str]:
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         header = next((row for row in csv.reader(file, delimiter=delimiter) if row), None)
     if header is None:
-        raise HeadraceError("source.schema", "the file has no header", where=f"{name}:1", next="name the columns")
+        raise HeadraceError("source.file", "the file has no header", where=f"{name}:1", next="name the columns")
     return header
 
 
@@ -91,7 +91,7 @@ def _check_header(header: list[str], columns: Sequence[Column] | None, name: str
         if not column_.nullable and column_.name not in header:
             what = f"the column '{column_.name}' is missing, which must not be null"
     if what:
-        raise HeadraceError("source.schema", what, where=f"{name}:1", next=hint or "correct the header")
+        raise HeadraceError("source.file", what, where=f"{name}:1", next=hint or "correct the header")
 
 
 def _texts(path: Path, header: list[str], name: str, delimiter: str) -> Iterator[pa.RecordBatch]:

@@ -19,15 +19,13 @@ from headrace.model.schema import Column
 def read(path: Path, columns: Sequence[Column], name: str) -> pa.Table:
     """All rows of a file, columns in the order asked for; a nullable column that the file does not have is null.
 
-    ``HeadraceError``: source.row (where = ``name: row N``), source.schema (columns), source.file.
+    ``HeadraceError``: source.row (where = ``name: row N``), source.file.
     """
     table = _open(path, name).read()
     names = [column.name for column in columns]
     for found in table.column_names:
         if found not in names:
-            raise HeadraceError(
-                "source.schema", f"there is no column '{found}'", where=name, next=nearest(found, names)
-            )
+            raise HeadraceError("source.file", f"there is no column '{found}'", where=name, next=nearest(found, names))
     arrays = []
     for column in columns:
         if column.name in table.column_names:
@@ -49,7 +47,7 @@ def columns_of(path: Path, name: str) -> tuple[Column, ...]:
             found.append(Column(field.name, from_arrow(field.type)))
         except HeadraceError as error:
             raise HeadraceError(
-                "source.schema", f"column '{field.name}': {error.what}", where=name, next="leave the column out"
+                "source.file", f"column '{field.name}': {error.what}", where=name, next="leave the column out"
             ) from None
     return tuple(found)
 
@@ -71,7 +69,7 @@ def _cast(array: pa.ChunkedArray, column: Column, name: str) -> pa.ChunkedArray:
         array = array.cast(array.type.value_type)
     if not _widens(array.type, target):
         raise HeadraceError(
-            "source.schema",
+            "source.file",
             f"column '{column.name}' is {from_arrow(array.type)} in the file and {column.type} in the table",
             where=name,
             next="write the file with the table's type",

@@ -15,7 +15,7 @@ from types import TracebackType
 from headrace.log.active import TEMPORARY, ActiveSegment
 from headrace.log.files import Files, SyncFailed, write_all
 from headrace.log.layout import MARK_NAME, Mark, segment_name
-from headrace.log.merge import check, frames
+from headrace.log.merge import check, frames, size_of
 from headrace.log.recover import find_tail, mark_of
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch
@@ -120,7 +120,7 @@ class LogWriter:
     def submit(self, batch: TransactionBatch) -> Future[int]:
         """As ``append``, without waiting for the disk; waits only while more than 64 MiB are queued."""
         check(batch)
-        size = sum(table.nbytes for table in batch.changes.values()) + 64 * len(batch.origins) + 256
+        size = sum(size_of(table) for table in batch.changes.values()) + 64 * len(batch.origins) + 256
         entry = _Entry(batch, size, Future())
         with self._changed:
             while self._queued_bytes > _QUEUE_BYTES and not (self._failed or self._closed):

@@ -48,7 +48,7 @@ CODES: dict[str, str] = {
     "source.request": "A request to a push source has the wrong form.",
     "source.key": "An Idempotency-Key was used for another request.",
     "source.busy": "A push source takes no more for now.",
-    "source.file": "A file cannot be read as its format, or was changed after it was read.",
+    "source.file": "A file does not have the form it should have, or was changed after it was read.",
     # sinks
     "sink.connect": "The sink cannot be reached.",
     "sink.auth": "The sink refuses the user or the password.",

@@ -183,19 +183,16 @@ class _Lowering:
         left, left_ids = self.node(plan.left(), used)
         right, right_ids = self.node(plan.right(), used)
         names = _names(left_ids, "l") | _names(right_ids, "r")
-        sides = [
-            left,
-            right,
-            tuple(self.catalyst.expression(k, _names(left_ids)) for k in left_keys),
-            tuple(self.catalyst.expression(k, _names(right_ids)) for k in right_keys),
-        ]
+        bound_left = tuple(self.catalyst.expression(k, _names(left_ids)) for k in left_keys)
+        bound_right = tuple(self.catalyst.expression(k, _names(right_ids)) for k in right_keys)
         if kind == "right":
             kind, names = "left", _names(left_ids, "r") | _names(right_ids, "l")
-            sides = [sides[1], sides[0], sides[3], sides[2]]
-            left_ids, right_ids = right_ids, left_ids
-        types, nullables, ids = _join_output(kind, sides[0], sides[1], left_ids, right_ids, existence)
+            left, right, left_ids, right_ids = right, left, right_ids, left_ids
+            bound_left, bound_right = bound_right, bound_left
+        _refuse_keys(bound_left + bound_right)
+        types, nullables, ids = _join_output(kind, left, right, left_ids, right_ids, existence)
         bound = self.catalyst.expression(condition.get(), names)
-        return Join(types, nullables, kind, *sides, bound), ids
+        return Join(types, nullables, kind, left, right, bound_left, bound_right, bound), ids
 
     def join_kind(self, plan: Any) -> tuple[str, int | None]:
         kind = class_name(plan.joinType())
@@ -223,12 +220,21 @@ class _Lowering:
             replace = self.over_groups(keys, functions)
             results = tuple(self.catalyst.expression(e, {}, replace) for e in entries)
             accumulations = tuple(self.accumulation(f, names) for f in functions)
-            return Aggregate(types, nullables, child, bound_keys, accumulations, results), out_ids
+            normal_keys = tuple(self.key(k, names) for k in keys)
+            return Aggregate(types, nullables, child, normal_keys, accumulations, results), out_ids
         if not keys:
             names_of = ", ".join(sorted({f.aggregateFunction().prettyName() for f in functions if not self.accumulates(f)}))
             raise refuse(f"{names_of} without GROUP BY", "there is no key to recompute by", "add a GROUP BY")
         results = tuple(self.catalyst.expression(e, names) for e in entries)
         return Regroup(types, nullables, child, bound_keys, results), out_ids
+
+    def key(self, expression: Any, names: dict[int, str]) -> Expression:
+        """A key to group by: -0.0 is 0.0 and every NaN is one, as Spark's own planner sees to."""
+        bound = self.catalyst.expression(expression, names)
+        if "float" not in bound.type and "double" not in bound.type:
+            return bound
+        normalize = self.catalyst.jvm.org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers.normalize
+        return self.catalyst.expression(normalize(expression), names)
 
     def collect_functions(self, expression: Any, found: list[Any]) -> None:
         if class_name(expression) == "AggregateExpression":

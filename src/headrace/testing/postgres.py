@@ -4,8 +4,9 @@
         server.psql("CREATE TABLE t (id int PRIMARY KEY)")
         connect(server.dsn)
 
-The binaries are Debian's (``/usr/lib/postgresql/*/bin``), else those on the PATH, else those of the Python package
-``pgserver``. PostgreSQL refuses to run as root: started by root, the server runs as the user ``postgres``.
+The binaries are those in the folder ``HEADRACE_POSTGRES_BIN``, else Debian's (``/usr/lib/postgresql/*/bin``), else
+those on the PATH, else those of the Python package ``pgserver`` (built without TLS). PostgreSQL refuses to run as root:
+started by root, the server runs as the user ``postgres``.
 """
 
 from __future__ import annotations
@@ -253,6 +254,9 @@ class PostgresServer:
 
 def find_binaries() -> Path:
     """The folder with ``initdb`` and ``postgres``. Raises RuntimeError when there is none."""
+    named = os.environ.get("HEADRACE_POSTGRES_BIN")
+    if named:
+        return Path(named)
     packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: float(path.parts[-3]))
     if packaged:
         return packaged[-1].parent

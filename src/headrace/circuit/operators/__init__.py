@@ -15,6 +15,7 @@ def _join(builder: Any, join: node.Join) -> Any:
 
 OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Feed: feed.delta,
+    node.Shared: feed.delta,
     node.Project: linear.project,
     node.Filter: linear.filter_rows,
     node.Generate: linear.generate,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 INSTANT = "_i"
 ROWS = "n"  # bigint: rows in the group
+Sums = exact.Accumulators | exact.IntegerAccumulators
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,13 @@ class Part:
 
     function: str
     argument: str | None
-    type: str
+    result: str
 
     @property
     def floating(self) -> bool:
         return self.argument in ("float", "double")
 
-    def accumulators(self) -> type[exact.Accumulators] | type[exact.IntegerAccumulators]:
+    def accumulators(self) -> type[Sums]:
         return exact.Accumulators if self.floating else exact.IntegerAccumulators
 
     @property
@@ -59,7 +60,7 @@ class Groups:
 
     rows: np.ndarray
     counts: list[np.ndarray]
-    sums: list[exact.Accumulators | exact.IntegerAccumulators | None]
+    sums: list[Sums | None]
 
     def take(self, index: np.ndarray) -> Groups:
         return Groups(self.rows[index], [c[index] for c in self.counts], [s and s.take(index) for s in self.sums])
@@ -201,26 +202,24 @@ def _before(old: Groups, after: Groups, is_first: np.ndarray) -> Groups:
         return old
     previous = np.maximum(np.arange(len(is_first)) - 1, 0)
     index = np.where(is_first, np.arange(len(is_first)), len(is_first) + previous)
-    shifted = after
-
     def mixed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         values: np.ndarray = np.r_[a, b][index]
         return values
 
-    sums = []
-    for a, b in zip(old.sums, shifted.sums, strict=True):
+    sums: list[Sums | None] = []
+    for a, b in zip(old.sums, after.sums, strict=True):
         if a is None or b is None:
             sums.append(None)
             continue
         encoded = pa.chunked_array([a.to_arrow(), b.to_arrow()]).take(pa.array(index))
         sums.append(type(a).from_arrow(encoded))
-    counts = [mixed(a, b) for a, b in zip(old.counts, shifted.counts, strict=True)]
-    return Groups(mixed(old.rows, shifted.rows), counts, sums)
+    counts = [mixed(a, b) for a, b in zip(old.counts, after.counts, strict=True)]
+    return Groups(mixed(old.rows, after.rows), counts, sums)
 
 
 def _sums(
     part: Part, table: pa.Table, i: int, weights: np.ndarray, starts: np.ndarray
-) -> exact.Accumulators | exact.IntegerAccumulators | None:
+) -> Sums | None:
     if not part.sums:
         return None
     values = table[f"a{i}"].combine_chunks()
@@ -231,14 +230,14 @@ def _sums(
 
 
 def _result(
-    part: Part, counts: np.ndarray, total: exact.Accumulators | exact.IntegerAccumulators | None, wanted: np.ndarray
+    part: Part, counts: np.ndarray, total: Sums | None, wanted: np.ndarray
 ) -> pa.Array:
     """The aggregate's value of each group, NULL where nothing was counted; raises where a wanted one overflows."""
     if total is None:
         return pa.array(counts)
     some = counts > 0
     safe = np.where(some, counts, 1)
-    arrow = to_arrow(part.type)
+    arrow = to_arrow(part.result)
     if isinstance(total, exact.Accumulators):
         doubles = total.round() if part.function == "sum" else total.mean(safe)
         return pa.array(doubles, mask=~some)
@@ -260,7 +259,7 @@ def _result(
 
 def _check(part: Part, overflow: np.ndarray) -> None:
     if overflow.any():
-        raise ArithmeticError(f"[ARITHMETIC_OVERFLOW] {part.function} of {part.argument} does not fit {part.type}")
+        raise ArithmeticError(f"[ARITHMETIC_OVERFLOW] {part.function} of {part.argument} does not fit {part.result}")
 
 
 def delta(builder: Builder, this: node.Aggregate) -> DataFrame:
@@ -279,6 +278,6 @@ def delta(builder: Builder, this: node.Aggregate) -> DataFrame:
     name = hashlib.blake2b(f"aggregate:{this.fingerprint}".encode(), digest_size=12).hexdigest()
     builder.own(name)
     stage = Accumulate(name, key_types, parts, builder.shape.partitions)
-    outputs = [(f"g{i}", t) for i, t in enumerate(key_types)] + [(f"v{i}", p.type) for i, p in enumerate(parts)]
+    outputs = [(f"g{i}", t) for i, t in enumerate(key_types)] + [(f"v{i}", p.result) for i, p in enumerate(parts)]
     grouped = rows.mapInArrow(stage, ddl([*outputs, *CHANGE]))
     return grouped.select(*[e.column.alias(f"c{i}") for i, e in enumerate(this.results)], F.col(WEIGHT), F.col(INSTANT))

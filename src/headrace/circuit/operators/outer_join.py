@@ -169,7 +169,8 @@ def _among(rows: np.ndarray, met: np.ndarray) -> np.ndarray:
     flags = np.zeros(int(rows.max(initial=-1)) + 2, bool)
     flags[met] = True
     flags[-1] = False
-    return flags[rows]
+    among: np.ndarray = flags[rows]
+    return among
 
 
 def delta(builder: Builder, this: node.Join) -> DataFrame:

@@ -13,10 +13,10 @@ EPILOG = """
 headrace status
 headrace status --json | jq -e '.state == "running"'     # a health check
 """
-FIELDS = {
-    "sources": ("name", "type", "state", "tables", "position", "changes", "endpoint", "error"),
-    "views": ("name", "version", "state", "frontier", "rows", "lag_s", "lag_ms", "error"),
-    "sinks": ("name", "type", "state", "frontier", "lag_s", "lag_ms", "error"),
+FIELDS = {  # those that are there are shown
+    "sources": ("name", "type", "state", "tables", "rows", "endpoint", "error"),
+    "views": ("name", "version", "state", "commit", "rows", "reason"),
+    "sinks": ("name", "type", "state", "frontier", "lag", "rows", "error"),
 }
 
 
@@ -68,6 +68,6 @@ def _readable(item: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in item.items():
         if isinstance(value, list):
             shown[name] = ", ".join(str(part) for part in value)
-        elif name == "error" and isinstance(value, Mapping):
+        elif name in ("error", "reason") and value:
             shown[name] = display.error_text(value)
     return shown

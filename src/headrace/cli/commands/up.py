@@ -37,7 +37,8 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
     loses nothing that was acknowledged.
     """
     from headrace.catalog.project import read
-    from headrace.control import connectors, up
+    from headrace.control import up
+    from headrace.engine import connectors
 
     definitions = read(folder(project))
     connectors.check(definitions)
@@ -56,7 +57,7 @@ class _Told:
     def __init__(self, project: Project, json: bool, stopping: threading.Event) -> None:
         self._project, self._json, self._stopping = project, json, stopping
         self._began = time.monotonic()
-        self._last: tuple[float, int, int] = (self._began, 0, 0)  # when, commit, changes: at the last look
+        self._last: tuple[float, int] = (self._began, 0)  # when, changes: at the last look
         self._plain_at, self._plain_text = 0.0, ""
         self._live: Status | None = None
         if not json and sys.stderr.isatty():
@@ -81,18 +82,22 @@ class _Told:
         if self._json:
             display.emit(event, line=True)
         elif event.get("error"):
-            display.say(display.error_text(event["error"]), error=True)
-        elif event.get("text"):
-            display.say(display.plain(event["text"]))
+            display.say(f"{_event_text(event)}: {display.error_text(event['error'])}", error=True)
+        else:
+            display.say(_event_text(event))
 
     def ready(self, status: Mapping[str, Any]) -> None:
         self.take_signals()
         if self._json:
             display.emit({"event": "ready", "pid": os.getpid(), **status}, line=True)
             return
+        types = {
+            "sources": {definition.name: definition.type for definition in self._project.sources},
+            "sinks": {definition.name: definition.type for definition in self._project.sinks},
+        }
         for kind in ("sources", "views", "sinks"):
             for item in status.get(kind) or []:
-                display.say(_ready_line(kind[:-1], item))
+                display.say(_ready_line(kind[:-1], types.get(kind, {}).get(item["name"], ""), item))
         took = time.monotonic() - self._began
         name = display.plain(self._project.settings.name)
         display.say(f"{name} is up after {took:.1f} s (process {os.getpid()}); Ctrl-C ends it")
@@ -109,7 +114,9 @@ class _Told:
             else:
                 display.say(text)
         else:
-            self._live.update(text)
+            from rich.text import Text
+
+            self._live.update(Text(text))
 
     def end(self) -> None:
         if self._live is not None:
@@ -120,30 +127,39 @@ class _Told:
             display.say("stopped")
 
     def _progress(self, status: Mapping[str, Any], now: float) -> str:
-        """``commit 1,234 · views at 1,234 · 5,120 changes/s · lag 0.3 s``."""
+        """``commit 1,234 · views at 1,200 · 5,120 changes/s · 34 commits behind · last step 0.31 s``."""
         commit, frontier = int(status.get("commit") or 0), int(status.get("frontier") or 0)
-        changes = int(status.get("changes") or 0)
-        before, commit_before, changes_before = self._last
-        self._last = (now, commit, changes)
-        span = max(now - before, 0.001)
-        counted = "changes" in status
-        new, unit = (changes - changes_before, "changes") if counted else (commit - commit_before, "commits")
-        parts = [f"commit {commit:,}", f"views at {frontier:,}", f"{max(new, 0) / span:,.0f} {unit}/s"]
-        if status.get("lag_ms") is not None:
-            parts.append(f"lag {status['lag_ms'] / 1000:.1f} s")
+        changes = sum(int(source.get("rows") or 0) for source in status.get("sources") or [])
+        (before, changes_before), self._last = self._last, (now, changes)
+        rate = max(changes - changes_before, 0) / max(now - before, 0.001)
+        parts = [f"commit {commit:,}", f"views at {frontier:,}", f"{rate:,.0f} changes/s"]
+        if commit > frontier:
+            parts.append(f"{commit - frontier:,} commits behind")
+        if status.get("step_seconds"):
+            parts.append(f"last step {status['step_seconds']:.2f} s")
         bad = [str(item["name"]) for kind in ("sources", "views", "sinks") for item in status.get(kind) or []
-               if item.get("state") in ("failed", "down", "stale")]  # fmt: skip
+               if item.get("state") in ("failed", "refused")]  # fmt: skip
         return display.plain(" · ".join(parts + ([f"not well: {', '.join(bad)}"] if bad else [])))
 
 
-def _ready_line(kind: str, item: Mapping[str, Any]) -> str:
+def _event_text(event: Mapping[str, Any]) -> str:
+    """The event's own text, or its name and values: ``source.started: source=shop, tables=orders, lines``."""
+    if event.get("text"):
+        return display.plain(event["text"])
+    values = {name: value for name, value in event.items() if name not in ("event", "error")}
+    words = [f"{name}={', '.join(map(str, v)) if isinstance(v, list) else v}" for name, v in values.items()]
+    return display.plain(": ".join(part for part in (str(event.get("event", "event")), " ".join(words)) if part))
+
+
+def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
     tables = item.get("tables")
     parts = [
-        str(item.get("type") or ""),
+        type_name,
         str(item.get("endpoint") or ""),
         f"token in {item['token_file']}" if item.get("token_file") else "",
         f"tables {', '.join(tables)}" if isinstance(tables, list) and tables else "",
-        f"{item['rows']:,} rows" if isinstance(item.get("rows"), int) else "",
-        str(item["state"]) if item.get("state") not in (None, "running", "ok", "live") else "",
+        f"{item['rows']:,} rows" if kind == "view" and isinstance(item.get("rows"), int) else "",
+        str(item["state"]) if item.get("state") not in (None, "running", "live") else "",
+        display.error_text(item.get("error") or item.get("reason") or ""),
     ]
     return display.plain(f"  {kind:<6} {item['name']}  " + "  ".join(part for part in parts if part))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ EPILOG = """
 headrace views
 headrace views --json | jq -r '.views[].name'
 """
-FIELDS = ("name", "version", "state", "frontier", "rows", "lag_s", "lag_ms", "error")
+FIELDS = ("name", "version", "state", "commit", "rows", "reason")
 
 
 def run(project: ProjectOption = None, json: JsonOption = False) -> None:
@@ -26,7 +25,7 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
     if json:
         display.emit({"views": views})
     elif views:
-        display.records(FIELDS, [_readable(view) for view in views])
+        display.records(FIELDS, [{**view, "reason": display.one_line(view.get("reason", ""))} for view in views])
     else:
         display.say("There are no views yet: a view is a file views/NAME.sql with one SELECT.")
 
@@ -38,8 +37,3 @@ def look(path: Path) -> list[dict[str, Any]]:
     found = published.views(path)
     names = {str(view["name"]).lower() for view in found}
     return [*found, *({"name": name, "state": "new"} for name in published.defined(path) if name.lower() not in names)]
-
-
-def _readable(view: Mapping[str, Any]) -> dict[str, Any]:
-    error = view.get("error")
-    return {**view, "error": display.error_text(error) if isinstance(error, Mapping) else error}

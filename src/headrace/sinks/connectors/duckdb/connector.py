@@ -87,7 +87,8 @@ class DuckdbSink(Sink):
     def _held(self, tables: Tables, progress: Progress) -> dict[str, Held]:
         if not progress.exists():
             return {}
-        return {view: it for view, it in progress.held().items() if tables.ours(view)}
+        found = tables.found()
+        return {view: it for view, it in progress.held().items() if tables.ours(view, found)}
 
     def _write(self, delivery: Delivery, checked: Mapping[str, Target], tables: Tables, progress: Progress) -> None:
         if self._generation is None:

@@ -6,7 +6,7 @@ by query instead, on the keys that a delta touches. Row ids tell equal rows of a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import duckdb
 import numpy as np
@@ -42,12 +42,13 @@ class Tables:
         ).fetchall()
         return {name.lower(): (name, comment or "") for name, comment in rows}
 
-    def ours(self, view: str) -> bool:
-        return self.found().get(view.lower()) == (view, self.mark(view))
+    def ours(self, view: str, found: Mapping[str, tuple[str, str]]) -> bool:
+        return found.get(view.lower()) == (view, self.mark(view))
 
     def refuse_foreign(self, view: str) -> None:
-        there = self.found().get(view.lower())
-        if there is not None and there != (view, self.mark(view)):
+        found = self.found()
+        there = found.get(view.lower())
+        if there is not None and not self.ours(view, found):
             raise HeadraceError(
                 "sink.conflict",
                 f"the database file already holds '{there[0]}', which view '{view}' needs",
@@ -71,10 +72,12 @@ class Tables:
         if come.num_rows:
             self._insert(target, come)
             if target.key:
-                keys = [
-                    f"t.{name} IS NOT DISTINCT FROM c.{ordinal}" for name, ordinal in self._pairs(target, target.key)
-                ]
-                self._check_unique(target, f" WHERE EXISTS (SELECT 1 FROM {COME} c WHERE {' AND '.join(keys)})")
+                touched = compose(
+                    "WHERE EXISTS (SELECT 1 FROM {come} s WHERE {same_key})",
+                    come=COME,
+                    same_key=self._same_key(target),
+                )
+                self._check_unique(target, touched)
 
     def replace(self, target: Target, table: pa.Table) -> None:
         """Whole contents, in the place of what is there."""
@@ -93,7 +96,7 @@ class Tables:
 
     def drop(self, view: str) -> None:
         """Removes what is ours of that name; what is not ours stays."""
-        if self.ours(view):
+        if self.ours(view, self.found()):
             self._connection.execute(f"DROP TABLE {identifier(self._schema, view)}")
 
     def drop_all(self) -> None:
@@ -149,11 +152,10 @@ class Tables:
     def _check_unique(self, target: Target, touched: str = "") -> None:
         twice = self._connection.execute(
             compose(
-                "SELECT {keys} FROM {table} t " + touched + " GROUP BY ALL HAVING count(*) > 1 LIMIT 1",
+                "SELECT {keys} FROM {table} t {touched} GROUP BY ALL HAVING count(*) > 1 LIMIT 1",
                 keys=", ".join(f"t.{identifier(name)}" for name in target.key),
                 table=identifier(self._schema, target.view),
-                come=COME,
-                same_key=self._same_key(target),
+                touched=touched,
             )
         ).fetchone()
         if twice is not None:

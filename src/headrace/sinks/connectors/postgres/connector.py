@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import conninfo
 from psycopg import errors as pg_errors
 
 from headrace.formats.options import validate
@@ -112,7 +113,7 @@ class PostgresSink(Sink):
     def _take_over(self, wait_ms: int) -> int | None:
         connection, progress = self._connected()[0], self._connected()[2]
         progress.ensure()
-        connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(wait_ms),))
+        connection.execute("SELECT set_config('lock_timeout', $1, true)", (str(wait_ms),))
         self._reached, self._generation = progress.take_over()
         return self._reached
 
@@ -191,22 +192,32 @@ class PostgresSink(Sink):
 
     def _connected(self) -> tuple[psycopg.Connection[Row], Tables, Progress]:
         if self._connection is None or self._tables is None or self._progress is None:
-            given = parameters(self._options, self._where)
-            try:
-                connection = psycopg.connect(
-                    **{**given, "application_name": self._application(), "client_encoding": "UTF8"}  # type: ignore[arg-type]
-                )
-                pairs = [part for pair in _SETTINGS.items() for part in pair]
-                calls = ", ".join(["set_config(%s, %s, false)"] * len(_SETTINGS))
-                connection.execute(f"SELECT {calls}".encode(), pairs)
-                connection.commit()
-            except psycopg.Error as error:
-                raise errors.connecting(error, self._where) from error
+            connection = self._connect()
             schema = self._options.schema_name
             self._connection = connection
             self._tables = Tables(connection, schema, self._owner, self._where)
             self._progress = Progress(connection, schema, self._project, self.name, self._where)
         return self._connection, self._tables, self._progress
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        given = {
+            **parameters(self._options, self._where),
+            "application_name": self._application(),
+            "client_encoding": "UTF8",
+        }
+        settings = [part for pair in _SETTINGS.items() for part in pair]
+        calls = ", ".join(f"set_config(${n}, ${n + 1}, false)" for n in range(1, len(settings), 2))
+        connection: psycopg.Connection[Row] | None = None
+        try:
+            # Parameters are the server's own $1: a % in a name is nothing special then.
+            connection = psycopg.connect(conninfo.make_conninfo("", **given), cursor_factory=psycopg.RawCursor)
+            connection.execute(f"SELECT {calls}".encode(), settings)
+            connection.commit()
+        except psycopg.Error as error:
+            if connection is not None:
+                connection.close()
+            raise errors.connecting(error, self._where) from error
+        return connection
 
     def _application(self) -> str:
         """How the sink's sessions are known to the server, which keeps 63 plain characters."""

@@ -47,7 +47,8 @@ def refused(error: psycopg.Error, where: str, role: str) -> HeadraceError:
     """An error of a statement, by its SQLSTATE."""
     state, text = error.sqlstate or "", _first_line(error)
     detail = error.diag.message_detail or ""
-    if not state or state.startswith(_PASSING):
+    lost = not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    if lost or state.startswith(_PASSING):
         return HeadraceError(
             "sink.connect",
             "PostgreSQL cannot be written to now",

@@ -23,7 +23,7 @@ _DEFINITIONS = {
     " state text NOT NULL CHECK (state IN ('live', 'stale')), commit bigint, reason text, key text[] NOT NULL,"
     " declared boolean NOT NULL, PRIMARY KEY (project, sink, view))",
 }
-_MINE = sql.SQL("project = %s AND sink = %s")
+_MINE = sql.SQL("project = $1 AND sink = $2")
 
 
 class Progress:
@@ -40,17 +40,18 @@ class Progress:
 
     def ensure(self) -> None:
         """Makes schema and tables where they are missing. Raises ``sink.rights`` with the GRANT, ``sink.conflict``."""
-        there = self._connection.execute("SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL", (self._schema,))
+        there = self._connection.execute("SELECT to_regnamespace(quote_ident($1)) IS NOT NULL", (self._schema,))
         if not (there.fetchone() or (False,))[0]:
             self._demand("has_database_privilege(current_database(), 'CREATE')", "CREATE ON DATABASE {database}")
             self._connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema)))
-        self._demand("has_schema_privilege(%(schema)s, 'USAGE, CREATE')", "USAGE, CREATE ON SCHEMA {schema}")
+        may = "has_schema_privilege($1, 'USAGE') AND has_schema_privilege($1, 'CREATE')"
+        self._demand(may, "USAGE, CREATE ON SCHEMA {schema}")
         self._demand("has_database_privilege(current_database(), 'TEMP')", "TEMPORARY ON DATABASE {database}")
         self._connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('headrace', 0))")
         marks = dict(
             self._connection.execute(
                 "SELECT c.relname::text, obj_description(c.oid, 'pg_class') FROM pg_class c"
-                " WHERE c.relnamespace = to_regnamespace(quote_ident(%s)) AND c.relname = ANY(%s)",
+                " WHERE c.relnamespace = to_regnamespace(quote_ident($1)) AND c.relname = ANY($2)",
                 (self._schema, list(_DEFINITIONS)),
             ).fetchall()
         )
@@ -64,14 +65,14 @@ class Progress:
 
     def exists(self) -> bool:
         names = [sql.Identifier(self._schema, name).as_string(self._connection) for name in (PROGRESS, VIEWS)]
-        row = self._connection.execute("SELECT to_regclass(%s), to_regclass(%s)", names).fetchone()
+        row = self._connection.execute("SELECT to_regclass($1), to_regclass($2)", names).fetchone()
         return row is not None and None not in row
 
     def take_over(self) -> tuple[int | None, int]:
         """Fences every older instance; (commit reached, our generation). Waits for a write in progress to end."""
         row = self._connection.execute(
             sql.SQL(
-                "INSERT INTO {} AS p (project, sink, generation) VALUES (%s, %s, 1)"
+                "INSERT INTO {} AS p (project, sink, generation) VALUES ($1, $2, 1)"
                 " ON CONFLICT (project, sink) DO UPDATE SET generation = p.generation + 1 RETURNING commit, generation"
             ).format(self._progress),
             self._me,
@@ -102,10 +103,10 @@ class Progress:
         at = _EPOCH + timedelta(microseconds=committed_us) if committed_us else None
         self._connection.execute(
             sql.SQL(
-                "UPDATE {} SET commit = %s, committed_at = coalesce(%s, committed_at), written_at = clock_timestamp()"
+                "UPDATE {} SET commit = $3, committed_at = coalesce($4, committed_at), written_at = clock_timestamp()"
                 " WHERE {}"
             ).format(self._progress, _MINE),
-            (commit, at, *self._me),
+            (*self._me, commit, at),
         )
 
     def held(self) -> dict[str, Held]:
@@ -117,17 +118,17 @@ class Progress:
 
     def changed(self, views: Iterable[str], commit: int) -> None:
         self._connection.execute(
-            sql.SQL("UPDATE {} SET state = 'live', commit = %s, reason = NULL WHERE {} AND view = ANY(%s)").format(
+            sql.SQL("UPDATE {} SET state = 'live', commit = $3, reason = NULL WHERE {} AND view = ANY($4)").format(
                 self._views, _MINE
             ),
-            (commit, *self._me, list(views)),
+            (*self._me, commit, list(views)),
         )
 
     def replaced(self, target: Target, commit: int) -> None:
         self._connection.execute(
             sql.SQL(
                 "INSERT INTO {} (project, sink, view, version, state, commit, key, declared)"
-                " VALUES (%s, %s, %s, %s, 'live', %s, %s, %s) ON CONFLICT (project, sink, view) DO UPDATE SET"
+                " VALUES ($1, $2, $3, $4, 'live', $5, $6, $7) ON CONFLICT (project, sink, view) DO UPDATE SET"
                 " version = excluded.version, state = 'live', commit = excluded.commit, reason = NULL,"
                 " key = excluded.key, declared = excluded.declared"
             ).format(self._views),
@@ -140,16 +141,16 @@ class Progress:
             self._connection.execute(
                 sql.SQL(
                     "INSERT INTO {} AS v (project, sink, view, version, state, reason, key, declared)"
-                    " VALUES (%s, %s, %s, %s, 'stale', %s, '{{}}', false)"
+                    " VALUES ($1, $2, $3, $4, 'stale', $5, '{{}}', false)"
                     " ON CONFLICT (project, sink, view) DO UPDATE SET state = 'stale', reason = excluded.reason,"
-                    " commit = CASE v.state WHEN 'live' THEN %s ELSE v.commit END"
+                    " commit = CASE v.state WHEN 'live' THEN $6 ELSE v.commit END"
                 ).format(self._views),
                 (*self._me, view, versions[view], reason.replace("\0", "\\0"), frontier),
             )
 
     def dropped(self, views: Iterable[str]) -> None:
         self._connection.execute(
-            sql.SQL("DELETE FROM {} WHERE {} AND view = ANY(%s)").format(self._views, _MINE), (*self._me, list(views))
+            sql.SQL("DELETE FROM {} WHERE {} AND view = ANY($3)").format(self._views, _MINE), (*self._me, list(views))
         )
 
     def forget(self) -> None:
@@ -162,7 +163,7 @@ class Progress:
 
     def _demand(self, check: str, right: str) -> None:
         row = self._connection.execute(
-            f"SELECT {check}, current_user, current_database()".encode(), {"schema": self._schema}
+            f"SELECT {check}, current_user, current_database(), $1::text".encode(), (self._schema,)
         ).fetchone()
         assert row is not None
         if not row[0]:

@@ -120,7 +120,7 @@ class Statements:
             sql.SQL("u.{}::{} AS {}").format(column, kind, name)
             for column, kind, name in zip(columns, kinds, names, strict=True)
         ]
-        parameters = [sql.SQL("%b::text[]")] * len(kinds)
+        parameters = [sql.SQL(f"${number}::text[]") for number in range(1, len(kinds) + 1)]
         return sql.SQL("(SELECT {} FROM unnest({}) AS u({}))").format(_join(casts), _join(parameters), _join(columns))
 
     # -- with a key

@@ -80,7 +80,7 @@ class Tables:
             " (SELECT array_agg(r.rolname::text) FROM aclexplode(c.relacl) g LEFT JOIN pg_roles r ON r.oid = g.grantee"
             "  WHERE g.privilege_type = 'SELECT' AND g.grantee <> c.relowner)"
             " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND c.relname = ANY(%s)",
+            " WHERE n.nspname = $1 AND c.relname = ANY($2)",
             (self._schema, names),
         ).fetchall()
         return {
@@ -235,7 +235,7 @@ class Tables:
         """Removes every table and SQL view that carries our mark, the SQL views first."""
         rows = self._connection.execute(
             "SELECT c.relname::text, c.relkind::text FROM pg_class c WHERE c.relnamespace = to_regnamespace("
-            "quote_ident(%s)) AND c.relkind IN ('r', 'v') AND starts_with(obj_description(c.oid, 'pg_class'), %s)"
+            "quote_ident($1)) AND c.relkind IN ('r', 'v') AND starts_with(obj_description(c.oid, 'pg_class'), $2)"
             " ORDER BY c.relkind = 'r'",
             (self._schema, self.mark("")),
         ).fetchall()
@@ -290,7 +290,7 @@ class Tables:
         rows = self._connection.execute(
             "SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_constraint k"
             " JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = ANY(k.conkey)"
-            " WHERE k.conrelid = to_regclass(%s) AND k.contype = 'u' GROUP BY k.oid ORDER BY k.oid LIMIT 1",
+            " WHERE k.conrelid = to_regclass($1) AND k.contype = 'u' GROUP BY k.oid ORDER BY k.oid LIMIT 1",
             (sql.Identifier(self._schema, view).as_string(self._connection),),
         ).fetchall()
         return rows[0][0] if rows else []
@@ -309,7 +309,7 @@ class Tables:
             self._connection.execute(statements.create_stage())
             self._stages.add(statements.number)
         for name, value in _PLAN_LARGE.items():
-            self._connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+            self._connection.execute("SELECT set_config($1, $2, true)", (name, value))
         self._copy(statements.copy(statements.stage, weight=True), rows, statements.target)
         self._connection.execute(sql.SQL("ANALYZE {}").format(statements.stage))
 

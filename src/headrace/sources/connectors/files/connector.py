@@ -61,7 +61,13 @@ class FilesSource(Source):
         return () if self._relation is None else (self._relation,)
 
     def start(self, tables: frozenset[str], position: str | None) -> None:
-        """Begin after ``position``. Raises ``HeadraceError``: source.connect, source.no_table."""
+        """Begin after ``position``, at first or again after ``close``.
+
+        Raises ``HeadraceError``: source.connect, source.no_table.
+        """
+        self._closed.clear()
+        self._ready.clear()
+        self._polled.clear()
         self._folder.look()
         self._progress = Progress.at(position)
         self._next_scan = time.monotonic()
@@ -81,7 +87,7 @@ class FilesSource(Source):
     def poll(self, wait_s: float) -> TransactionBatch | None:
         """The files that can be read now, one transaction each.
 
-        Raises ``HeadraceError`` (source.row, source.schema, source.file) for a bad file, and again at every poll
+        Raises ``HeadraceError`` (source.row, source.file) for a bad file, and again at every poll
         until the file is corrected or taken away; files before it in the order are delivered first.
         """
         if not self._ready and not self._wait(wait_s):
@@ -169,7 +175,9 @@ class FilesSource(Source):
         for file in files:
             if self._bad is not None and file.name == self._bad[0].name:
                 unchanged = (file.size, file.mtime_ns) == (self._bad[0].size, self._bad[0].mtime_ns)
-                if unchanged or not self._is_ready(file):
+                if self._progress.offset(file.name) == file.size:
+                    self._bad = None  # as it was when it was read
+                elif unchanged or not self._is_ready(file):
                     return
             if self._is_ready(file):
                 self._ready.append(file)

@@ -69,8 +69,9 @@ class HttpSource(Source):
         return tuple(self._known.values())
 
     def start(self, tables: frozenset[str], position: str | None) -> None:
-        """Listen. Raises ``HeadraceError``: source.port, source.no_table, config.secret."""
+        """Listen, at first or again after ``close``. Raises ``HeadraceError``: source.port, source.no_table, config."""
         self.add(tables)
+        self.queue.open()
         self._last = json.loads(position) if position else {}
         self._count = self._last.get("n", 0)
         if self.options.listen:
@@ -99,20 +100,17 @@ class HttpSource(Source):
     def poll(self, wait_s: float) -> TransactionBatch | None:
         """What was pushed: whole submissions, up to 5,000 transactions or about 200,000 rows (but at least one)."""
         taken = self.queue.take(wait_s, BATCH_TRANSACTIONS, BATCH_ROWS)
-        while taken:
-            new: dict[str, Relation] = {}
-            refused = self._infer(taken, new)
-            try:
-                changes = {} if refused else merge(taken, {**self._known, **new})
-            except SubmissionsRefused as error:
-                refused = error.errors
-            if not refused:
-                return self._batch(taken, changes, new)
-            for index, problem in refused.items():
-                self._forget(taken[index])
-                taken[index].future.set_exception(problem)
+        new, refused = self._settle(taken)
+        while True:
+            for index, error in refused.items():
+                self._fail([taken[index]], error)
             taken = [submission for index, submission in enumerate(taken) if index not in refused]
-        return None
+            if not taken:
+                return None
+            try:
+                return self._batch(taken, merge(taken, {**self._known, **new}), new)
+            except SubmissionsRefused as refusal:
+                refused = refusal.errors
 
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
         """Answer every client of the batch with its commit numbers."""
@@ -274,33 +272,46 @@ class HttpSource(Source):
                     known[table] = kept
         return known
 
-    def _infer(self, submissions: Sequence[Submission], new: dict[str, Relation]) -> dict[int, HeadraceError]:
-        """Columns for tables without any, from the first transaction that names each; errors by submission."""
-        errors: dict[int, HeadraceError] = {}
-        if len(self._known) == len(self._keys):
-            return errors
-        for index, submission in enumerate(submissions):
-            for transaction in submission.transactions:
-                try:
-                    for table in dict.fromkeys(run.table for run in transaction):
-                        if table not in self._known and table not in new:
-                            new[table] = self._inferred(table, transaction)
-                except HeadraceError as error:
-                    errors.setdefault(index, error)
-        return errors
+    def _settle(self, submissions: Sequence[Submission]) -> tuple[dict[str, Relation], dict[int, HeadraceError]]:
+        """Columns for tables without any, from the first good transaction that names each; errors by submission.
 
-    def _inferred(self, table: str, transaction: Transaction) -> Relation:
+        A submission that brings a new table is tried alone, as the columns it shows stand only if it is taken.
+        """
+        new: dict[str, Relation] = {}
+        errors: dict[int, HeadraceError] = {}
+        for index, submission in enumerate(submissions):
+            if len(self._known) + len(new) == len(self._keys):
+                break
+            known, shown = {**self._known, **new}, dict[str, Relation]()
+            try:
+                for number, transaction in enumerate(submission.transactions, submission.skipped + 1):
+                    for table in {run.table: None for run in transaction if run.table not in known}:
+                        if table not in shown:
+                            place = f"transaction {number}, table '{table}'" if not submission.single else ""
+                            shown[table] = self._shown(table, transaction, place or f"table '{table}'")
+                if shown:
+                    merge([submission], {**known, **shown})
+            except SubmissionsRefused as refusal:
+                errors[index] = refusal.errors[0]
+            except HeadraceError as error:
+                errors[index] = error
+            else:
+                new.update(shown)
+        return new, errors
+
+    def _shown(self, table: str, transaction: Transaction, place: str) -> Relation:
+        """The relation as the rows of one transaction show it."""
         runs = [run for run in transaction if run.table == table and run.verb in ("insert", "upsert")]
         rows = list(islice((row for run in runs for row in run.rows), SAMPLE_ROWS))
         if not rows:
             raise HeadraceError(
                 "source.row",
                 f"the columns of '{table}' are not known yet",
-                where=f"table '{table}'",
+                where=place,
                 why="they are neither declared nor was a row ever inserted",
                 next="insert rows first, or declare the table's columns",
             )
-        return inferred(table, rows, self._keys[table], f"table '{table}'")
+        return inferred(table, rows, self._keys[table], place)
 
     def _batch(
         self, submissions: list[Submission], changes: Mapping[str, Any], new: Mapping[str, Relation]

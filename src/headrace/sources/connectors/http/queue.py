@@ -71,6 +71,11 @@ class SubmissionQueue:
                 rows -= taken[-1].rows
         return taken
 
+    def open(self) -> None:
+        """Let submissions in again."""
+        with self._changed:
+            self._closed = False
+
     def close(self) -> list[Submission]:
         """Let nothing in any more; what waited is returned."""
         with self._changed:

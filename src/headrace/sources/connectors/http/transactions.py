@@ -236,7 +236,7 @@ def _check_nulls(
 
 def _row_error(submission: Submission, number: int, table: str, place: str, what: str) -> HeadraceError:
     place = f"table '{table}', {place}"
-    if len(submission.transactions) + submission.skipped > 1:
+    if not submission.single:
         place = f"transaction {number + submission.skipped}, {place}"
     return HeadraceError(
         "source.row",

@@ -61,12 +61,14 @@ def inserts(relation: Relation, table: pa.Table) -> pa.Table:
 
 
 def _pieces(messages: Sequence[bytes]) -> Iterator[slice]:
+    """Runs of messages of at most CHUNK_BYTES each, or of one message."""
     start, size = 0, 0
-    for at, message in enumerate(messages):
-        if size and size + len(message) > CHUNK_BYTES:
-            yield slice(start, at)
-            start, size = at, 0
-        size += len(message)
+    if sum(map(len, messages)) > CHUNK_BYTES:
+        for at, message in enumerate(messages):
+            if size and size + len(message) > CHUNK_BYTES:
+                yield slice(start, at)
+                start, size = at, 0
+            size += len(message)
     yield slice(start, len(messages))
 
 
@@ -201,11 +203,13 @@ class _Decoder:
         return _Rows(messages, 0, operations, tuples.kinds, tuples.starts, tuples.lengths)
 
     def _tuples(self, messages: Integers, at: Integers) -> Tuples:
-        try:
-            return self.rows.tuples(at, self.width)
-        except ValueError as error:
+        widths = self.rows.widths(at)
+        wrong = np.flatnonzero(widths != self.width)
+        if len(wrong):
+            why = f"it has {widths[wrong[0]]}, not {self.width}"
             problem = "a row does not have its relation's columns"
-            raise self._refuse(int(messages[0]), "source.schema", problem, why=str(error)) from error
+            raise self._refuse(int(messages[wrong[0]]), "source.schema", problem, why=why)
+        return self.rows.tuples(at, self.width)
 
     def _texts(self, rows: _Rows, number: int) -> pa.BinaryArray:
         return self._column(rows.kinds, rows.starts, rows.lengths, number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,14 @@ from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.introspect import SourceTable
 from headrace.sources.connectors.postgres.pgoutput import RelationMessage
 from headrace.sources.connectors.postgres.snapshot import Exported, Snapshot
-from headrace.sources.connectors.postgres.stream import Received, ReplicationStream, lsn_number, lsn_text
+from headrace.sources.connectors.postgres.stream import (
+    Received,
+    ReplicationStream,
+    lsn_text,
+    parse_position,
+    position_tail,
+    position_text,
+)
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +50,6 @@ class PostgresSource(Source):
     """Follows tables of one PostgreSQL database through logical replication (pgoutput, version 1).
 
     It makes one publication and one slot there, named ``headrace_NAME`` unless the options say otherwise.
-    The position is JSON: ``{"lsn": "16/B374D848", "tables": ["accounts", ...]}``, the LSN to resume at and the
-    relations whose contents up to there are in the log.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any], where: str = "") -> None:
@@ -81,14 +85,11 @@ class PostgresSource(Source):
         with setup.told(self._where), setup.connect(self._conninfo(), self._where) as connection:
             chosen = introspect.choose(introspect.tables(connection, self._options), tables, self._where)
             found = [text for table in chosen for text in announce.warnings(table)]
-            for check in (
-                lambda: setup.check_server(connection, self._where),
-                lambda: setup.check_rights(connection, chosen, self._where),
-            ):
-                try:
-                    check()
-                except HeadraceError as error:
-                    found.append(f"{error.what}: {error.next or error.why}")
+            try:
+                setup.check_server(connection, self._where)
+                setup.check_rights(connection, chosen, self._where)
+            except HeadraceError as error:
+                found.append(f"{error.what}: {error.next or error.why}")
         return tuple(found)
 
     # --- start and stop ---------------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ class PostgresSource(Source):
         if position is None:
             self._start_anew(side, publication, chosen)
             return
-        lsn, recorded = _parse_position(position)
+        lsn, recorded = parse_position(position)
         known = [table for table in chosen if table.relation.name in recorded]
         self._check_resumable(side, publication, known, lsn)
         publication.keep_only(known)
@@ -218,7 +219,7 @@ class PostgresSource(Source):
                 return None
 
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
-        self._confirmed, _ = _parse_position(batch.origins[-1].position)
+        self._confirmed, _ = parse_position(batch.origins[-1].position)
         self._unconfirmed -= 1
         if self._start_at is None:
             self._running().feedback(self._confirmed)
@@ -269,7 +270,7 @@ class PostgresSource(Source):
             tables[name] = table.set_column(0, table.schema.field(0), pa.array(ordinals))
         tail = self._position_tail()
         origins = tuple(
-            TransactionOrigin(self.name, f'{{"lsn": "{lsn_text(end)}", {tail}', committed)
+            TransactionOrigin(self.name, position_text(end, tail), committed)
             for end, committed in (
                 (received.end_lsns[ordinal], received.committed_us[ordinal]) for ordinal in kept.tolist()
             )
@@ -319,7 +320,11 @@ class PostgresSource(Source):
         for loading in self._loading:
             if not loading.snapshot.done:
                 continue
-            point, contents = loading.snapshot.result()
+            try:
+                point, contents = loading.snapshot.result()
+            except HeadraceError:
+                self._give_up(loading)
+                raise
             if self._start_at is None and self._running().reached < point:
                 continue
             self._loading.remove(loading)
@@ -331,6 +336,16 @@ class PostgresSource(Source):
             if contents:
                 return batch
         return None
+
+    def _give_up(self, loading: _Loading) -> None:
+        """A table that cannot be copied does not hold up those that are followed already."""
+        if self._start_at is None:
+            self._loading.remove(loading)
+            for oid in loading.oids:
+                del self._tables[oid]
+            with setup.told(self._where):
+                publication = setup.Publication(self._connect_side(), self._publication, self._where)
+                publication.keep_only(list(self._tables.values()))
 
     def _revealed(self, loading: _Loading, point: int, contents: dict[str, pa.Table]) -> TransactionBatch:
         self._delivered = max(self._delivered, point)
@@ -348,7 +363,7 @@ class PostgresSource(Source):
                 zeros = pa.array(np.zeros(table.num_rows, dtype=np.int32))
                 numbered = table.set_column(0, table.schema.field(0), zeros)
                 tables[name] = pa.concat_tables([tables[name], numbered], promote_options="default")
-        position = f'{{"lsn": "{lsn_text(self._delivered)}", {self._position_tail()}'
+        position = position_text(self._delivered, self._position_tail())
         return TransactionBatch((TransactionOrigin(self.name, position, time.time_ns() // 1000),), tables)
 
     def _follow(self, tables: Iterable[SourceTable]) -> None:
@@ -357,8 +372,7 @@ class PostgresSource(Source):
             self._followed[table.oid] = table.relation
 
     def _position_tail(self) -> str:
-        names = sorted(relation.name for relation in self._followed.values())
-        return f'"tables": {json.dumps(names)}}}'
+        return position_tail(relation.name for relation in self._followed.values())
 
     def _check_relation(self, message: RelationMessage) -> None:
         table = self._tables.get(message.oid)
@@ -384,8 +398,3 @@ class PostgresSource(Source):
         if self._stream is None:
             raise HeadraceError("internal", "the source is not started", where=self._where)
         return self._stream
-
-
-def _parse_position(position: str) -> tuple[int, frozenset[str]]:
-    fields = json.loads(position)
-    return lsn_number(fields["lsn"]), frozenset(fields["tables"])

@@ -123,10 +123,12 @@ class RowMessages:
         self.kinds: Kinds = self.bytes[self.at]
         self.relations: Integers = self._wide[self.at + 1].astype(np.int64)
 
+    def widths(self, at: Integers) -> Integers:
+        """The number of columns of the tuples that start at ``at``."""
+        return self._short[at].astype(np.int64)
+
     def tuples(self, at: Integers, columns: int) -> Tuples:
-        """The tuples that start at ``at``. Raises ValueError when one has another number of columns."""
-        if len(at) and (self._short[at] != columns).any():
-            raise ValueError(f"a tuple has {int(self._short[at].max())} columns, not {columns}")
+        """The tuples that start at ``at``; each must have that many columns (see ``widths``)."""
         kinds = np.empty((columns, len(at)), dtype=np.uint8)
         starts = np.empty((columns, len(at)), dtype=np.int64)
         lengths = np.zeros((columns, len(at)), dtype=np.int64)

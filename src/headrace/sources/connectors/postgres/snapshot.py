@@ -82,6 +82,9 @@ class Snapshot:
                 slot = f"headrace_add_{uuid.uuid4().hex}"  # goes with its session
                 exported = Exported(*session.create_slot(slot, temporary=True, go_on=self._go_on))
                 self._copy_all(exported)
+            except _Stopped:
+                session.cancel()
+                raise
             finally:
                 session.close()
         except Exception as error:

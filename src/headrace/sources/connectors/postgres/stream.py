@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psycopg
@@ -37,6 +39,22 @@ def lsn_text(lsn: int) -> str:
 def lsn_number(text: str) -> int:
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) | int(low, 16)
+
+
+def position_tail(tables: Iterable[str]) -> str:
+    """The part of a position that is the same in all transactions of a batch."""
+    return f'"tables": {json.dumps(sorted(tables))}}}'
+
+
+def position_text(lsn: int, tail: str) -> str:
+    """``{"lsn": "16/B374D848", "tables": ["accounts"]}``: resume there; these relations are in the log."""
+    return f'{{"lsn": "{lsn_text(lsn)}", {tail}'
+
+
+def parse_position(position: str) -> tuple[int, frozenset[str]]:
+    """(LSN, relations)."""
+    fields = json.loads(position)
+    return lsn_number(fields["lsn"]), frozenset(fields["tables"])
 
 
 @dataclass(slots=True)
@@ -119,6 +137,8 @@ class ReplicationStream:
         Raises ``HeadraceError`` source.connect when the connection is lost, and what ``on_relation`` raised, after
         the transactions before it were returned.
         """
+        if self._failure is not None:
+            raise self._failure
         give_up = time.monotonic() + wait_s
         full_at: float | None = None
         while not self._full(full_at):
@@ -145,8 +165,15 @@ class ReplicationStream:
         self._flushed = max(self._flushed, flush_lsn)
         self._report(time.monotonic())
 
+    def cancel(self) -> None:
+        """End a command under way at the server, which would go on without us."""
+        self._connection.cancel_safe(timeout=2.0)
+
     def close(self) -> None:
         if not self._connection.closed:
+            if self._flushed > self._reported:
+                with suppress(HeadraceError):  # a lost connection: the server resends, the position skips
+                    self._send_status(time.monotonic())
             self._connection.close()
 
     def _full(self, full_at: float | None) -> bool:

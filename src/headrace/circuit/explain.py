@@ -1,0 +1,76 @@
+"""A circuit in words: each operator's rule, what it keeps, what bounds that, and what a step costs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.circuit import node
+from headrace.circuit.operators import OPERATORS, inner_join, outer_join
+
+COSTS = {
+    node.Join: "the change x its partners",
+    node.Aggregate: "the change and its groups",
+    node.Regroup: "the change and the rows of its groups",
+    node.Window: "the change and the rows of its partitions",
+}
+
+
+def operators(root: node.Node) -> list[str]:
+    """Names of a view's operators in the order rows pass them, each once."""
+    return list(dict.fromkeys(name(n) for n in root.walk()))
+
+
+def name(of: node.Node) -> str:
+    """The operator of a node, as people call it."""
+    if isinstance(of, node.Join):
+        return f"{of.kind} join"
+    if isinstance(of, node.Aggregate) and not of.accumulations:
+        return "distinct"
+    return {node.Feed: "read", node.Shared: "read", node.Regroup: "regroup"}.get(type(of), type(of).__name__.lower())
+
+
+def rule(of: node.Node) -> tuple[str, str]:
+    """(delta rule, state) as the operator's own module states them."""
+    if isinstance(of, node.Join):
+        text = (inner_join if of.kind == "inner" else outer_join).__doc__ or ""
+    else:
+        kind = node.Feed if isinstance(of, node.Feed) else type(of)
+        text = sys.modules[OPERATORS[kind].__module__].__doc__ or ""
+    first = text.strip().splitlines()[0]
+    state = next((line for line in text.split("\n") if "State:" in line), "State: none.")
+    return first, state[state.index("State:") + 7 :].strip()
+
+
+def explain(view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
+    """``operators`` from the leaves up, and ``text`` as a tree. ``sizes``: arrangement -> (runs, rows, bytes)."""
+    entries = []
+    for of in root.walk():
+        law, state = rule(of)
+        entries.append(
+            {
+                "name": name(of),
+                "rule": law,
+                "state": state if of.stateful else "none",
+                "bound": "its input" if of.stateful and not isinstance(of, node.Aggregate) else ("its groups" if of.stateful else "none"),
+                "cost": COSTS.get(type(of), "the change"),
+            }
+        )
+    rows, size = sum(r for _, r, _ in sizes.values()), sum(b for _, _, b in sizes.values())
+    lines = list(tree(root, 0))
+    return {
+        "view": view,
+        "sql": sql,
+        "operators": entries,
+        "state": {"rows": rows, "bytes": size},
+        "text": "\n".join(lines),
+    }
+
+
+def tree(of: node.Node, depth: int) -> list[str]:
+    detail = of.relation if isinstance(of, node.Feed) else ", ".join(t.split(":")[0] for t in of.described())[:100]
+    lines = [f"{'  ' * depth}{name(of)}  {detail}"]
+    for child in of.children:
+        lines += tree(child, depth + 1)
+    return lines

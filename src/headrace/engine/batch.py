@@ -1,0 +1,173 @@
+"""Spark batch over the log: the oracle of law 1, used by ``verify``; and one-off queries at the present frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from headrace.catalog.store import ViewRecord
+from headrace.formats.types.arrow import quote, to_arrow
+from headrace.log.read import FrameRef, LogReader
+from headrace.model.delivery import WEIGHT
+from headrace.model.schema import Column, Relation
+from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
+from headrace.sql.canonical import canonical, execute
+from headrace.sql.catalyst import Catalyst
+from headrace.state.rows import consolidate
+from headrace.state.run import column, open_run
+
+SEQUENCE = "_q"
+
+
+class ReadHistory:
+    """Every change of a relation up to a commit: ``_q``, ``_op``, ``_unchanged``, then its columns."""
+
+    def __init__(self, log: Path, relation: Relation, upto: int) -> None:
+        self.log, self.relation, self.upto = log, relation, upto
+        self.refs = [asdict(ref) for ref in LogReader(log).refs(0, upto) if relation.name in ref.rows]
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in pieces:
+            pass
+        sequence = 0
+        reader = LogReader(self.log)
+        refs = [FrameRef(**ref) for ref in self.refs]
+        for batch in reader.read(refs, self.relation.name, 0, self.upto):
+            given = set(batch.schema.names)
+            columns = [
+                batch.column(c.name).cast(to_arrow(c.type)) if c.name in given else pa.nulls(batch.num_rows, to_arrow(c.type))
+                for c in self.relation.columns
+            ]
+            marks = batch.column(UNCHANGED) if UNCHANGED in given else pa.nulls(batch.num_rows, pa.binary())
+            order = pa.array(np.arange(sequence, sequence + batch.num_rows))
+            names = [SEQUENCE, OPERATION, UNCHANGED, *self.relation.names]
+            yield pa.RecordBatch.from_arrays([order, batch.column(OPERATION), marks, *columns], names=names)
+            sequence += batch.num_rows
+
+
+def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int) -> DataFrame:
+    """A table as of a commit, by Spark's own window functions over its history: no code shared with circuits."""
+    head = f"{SEQUENCE} bigint, {OPERATION} tinyint, {UNCHANGED} binary"
+    columns = ", ".join(f"{quote(c.name)} {c.type}" for c in relation.columns)
+    history = spark.range(0, 1, 1, 1).mapInArrow(ReadHistory(log, relation, upto), f"{head}, {columns}")
+    cut = history.filter(F.col(OPERATION) == TRUNCATE).agg(F.coalesce(F.max(SEQUENCE), F.lit(-1)).alias("_cut"))
+    rows = history.crossJoin(cut).filter(F.col(SEQUENCE) > F.col("_cut"))
+    names = [F.col(quote(n)) for n in relation.names]
+    if not relation.key:
+        signed = rows.groupBy(*names).agg(F.sum(F.when(F.col(OPERATION) == DELETE, -1).otherwise(1)).alias("_n"))
+        copies = F.expr("explode(array_repeat(0, cast(greatest(_n, 0) as int)))").alias("_copy")
+        return signed.select(*names, copies).drop("_copy")
+    by = Window.partitionBy(*[F.col(quote(k)) for k in relation.key])
+    life = F.sum(F.when(F.col(OPERATION) == DELETE, 1).otherwise(0)).over(by.orderBy(SEQUENCE))
+    whole = rows.withColumn("_life", life)
+    filled = Window.partitionBy(*[F.col(quote(k)) for k in relation.key], "_life").orderBy(SEQUENCE)
+    values = [
+        F.last(F.when(~_left_out(i), F.struct(name.alias("v"))), ignorenulls=True).over(filled)["v"].alias(relation.names[i])
+        for i, name in enumerate(names)
+    ]
+    last = F.row_number().over(by.orderBy(F.desc(SEQUENCE))).alias("_last")
+    images = whole.select(*values, OPERATION, last)
+    return images.filter((F.col("_last") == 1) & (F.col(OPERATION) != DELETE)).select(*names)
+
+
+def _left_out(ordinal: int) -> Any:
+    """Whether the change kept column ``ordinal`` as it was."""
+    byte = F.conv(F.hex(F.substring(F.col(UNCHANGED), ordinal // 8 + 1, 1)), 16, 10).cast("int")
+    bit = F.getbit(F.coalesce(byte, F.lit(0)), F.lit(ordinal % 8)) == 1
+    return F.col(UNCHANGED).isNotNull() & bit
+
+
+class ReadRows:
+    """Kept rows of some files added up, each as often as its weight says; stored columns by name."""
+
+    def __init__(self, paths: Sequence[str], stored: Sequence[str], types: Sequence[str]) -> None:
+        self.paths, self.stored, self.types = list(paths), list(stored), list(types)
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in pieces:
+            pass
+        if not self.paths:
+            return
+        schema = pa.schema([*((n, to_arrow(t)) for n, t in zip(self.stored, self.types, strict=True)), (WEIGHT, pa.int64())])
+        tables = [open_run(path).select([*self.stored, WEIGHT]).cast(schema) for path in self.paths]
+        rows = consolidate(pa.concat_tables(tables)) if len(tables) > 1 else tables[0]
+        copies = np.repeat(np.arange(rows.num_rows), column(rows, WEIGHT))
+        yield from rows.drop_columns([WEIGHT]).take(pa.array(copies)).combine_chunks().to_batches(max_chunksize=131_072)
+
+
+def kept_rows(spark: SparkSession, paths: Sequence[str], columns: Sequence[Column]) -> DataFrame:
+    """The contents of a table or view from its files (``c0 ..``, ``_w``), under its own column names."""
+    stored = [f"c{i}" for i in range(len(columns))]
+    stage = ReadRows(paths, stored, [c.type for c in columns])
+    ddl = ", ".join(f"{quote(c.name)} {c.type}" for c in columns)
+
+    def renamed(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in stage(pieces):
+            yield batch.rename_columns([c.name for c in columns])
+
+    return spark.range(0, 1, 1, 1).mapInArrow(renamed, ddl)
+
+
+class Batch:
+    """Runs view definitions and queries as plain Spark batch, in a session of its own."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark.newSession()
+        self.catalyst = Catalyst(self.spark)
+
+    def over_log(self, log: Path, tables: Mapping[str, Relation], upto: int) -> None:
+        """Register every table as of a commit."""
+        for name, relation in tables.items():
+            table_contents(self.spark, log, relation, upto).createOrReplaceTempView(quote(name))
+
+    def define(self, name: str, sql: str) -> None:
+        """Register a view by its SQL, over what is registered before it."""
+        self.spark.sql(sql).createOrReplaceTempView(quote(name))
+
+    def run(self, sql: str) -> pa.Table:
+        """A query in canonical form, by Spark batch."""
+        optimized = self.spark.sql(sql)._jdf.queryExecution().optimizedPlan()
+        frame = execute(self.catalyst, canonical(self.catalyst, optimized, for_batch=True))
+        table: pa.Table = frame.toArrow()
+        return table
+
+
+def compare(expected: pa.Table, found: pa.Table, record: ViewRecord) -> dict[str, Any]:
+    """Multisets of whole rows against each other: how many rows differ, and the first of them.
+
+    ``expected``: batch rows; ``found``: the view's contents with ``_w``.
+    """
+    names = list(record.schema.names)
+    schema = pa.schema([(c.name, to_arrow(c.type)) for c in record.schema.columns])
+    batch = expected.rename_columns(names).cast(schema)
+    one = batch.append_column(WEIGHT, pa.array(np.full(batch.num_rows, -1, np.int64)))
+    both = consolidate(pa.concat_tables([one, found.select([*names, WEIGHT]).cast(one.schema)]))
+    wanted = consolidate(batch.append_column(WEIGHT, pa.array(np.ones(batch.num_rows, np.int64))))
+    first = []
+    for row in both.slice(0, 5).to_pylist():
+        surplus = row.pop(WEIGHT)
+        expected_copies = _copies(wanted, row)
+        first.append({"row": row, "expected": expected_copies, "found": expected_copies + surplus})
+    differences = int(np.abs(column(both, WEIGHT)).sum()) if both.num_rows else 0
+    return {"view": record.schema.name, "rows": batch.num_rows, "differences": differences, "first": first}
+
+
+def _copies(table: pa.Table, row: dict[str, Any]) -> int:
+    """How often a row stands in a consolidated table; NaN is looked for as itself."""
+    schema = table.drop_columns([WEIGHT]).schema
+    probe = pa.Table.from_pylist([row], schema=schema).append_column(WEIGHT, pa.array([0], pa.int64()))
+    marked = pa.concat_tables([probe.append_column("_p", pa.array([1])), table.append_column("_p", pa.array(np.zeros(table.num_rows, np.int64)))])
+    from headrace.state.rows import row_codes
+
+    codes = row_codes([marked[n] for n in schema.names])
+    weights = marked[WEIGHT].to_numpy()
+    return int(weights[codes == codes[0]].sum())
+
+

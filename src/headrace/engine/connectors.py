@@ -1,0 +1,65 @@
+"""The connectors that a project defines, made without connecting to anything."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from headrace.catalog.document import load
+from headrace.model.definition import Project, SinkDefinition, SourceDefinition
+from headrace.model.errors import HeadraceError
+from headrace.sinks import registry as sinks
+from headrace.sinks.base import Sink
+from headrace.sources import registry as sources
+from headrace.sources.base import Source
+
+_KEY = re.compile(r"'([^'\[]+)")
+
+
+def check(project: Project) -> None:
+    """Raise what is wrong with the type or the options of a connector, before anything slow is started.
+
+    ``config.unknown_type``, ``config.unknown_key`` or ``config.invalid``, with file and line.
+    """
+    for source in project.sources:
+        make_source(source, project)
+    for sink in project.sinks:
+        make_sink(sink, project)
+
+
+def make_source(definition: SourceDefinition, project: Project) -> Source:
+    """The source of that definition. Raises as ``check`` does."""
+    kind = sources.load(definition.type, _place(definition, project.path))
+    made: Source = _made(kind, definition, project.path)
+    return made
+
+
+def make_sink(definition: SinkDefinition, project: Project) -> Sink:
+    """The sink of that definition. Raises as ``check`` does."""
+    kind = sinks.load(definition.type, _place(definition, project.path))
+    made: Sink = _made(kind, definition, project.path, keys=definition.keys, project=project.settings.name)
+    return made
+
+
+def _made(kind: type, definition: SourceDefinition | SinkDefinition, folder: Path, **more: Any) -> Any:
+    if "base" in inspect.signature(kind).parameters:  # only a connector that reads or writes files asks for it
+        more["base"] = folder
+    try:
+        return kind(definition.name, definition.options, where=_place(definition, folder), **more)
+    except HeadraceError as error:
+        raise _located(error, definition, folder) from error
+
+
+def _place(definition: SourceDefinition | SinkDefinition, folder: Path) -> str:
+    return definition.path.relative_to(folder).as_posix() if definition.path else definition.name
+
+
+def _located(error: HeadraceError, definition: SourceDefinition | SinkDefinition, folder: Path) -> HeadraceError:
+    """The error with the line of the key that it names first; a connector knows its file, but not its lines."""
+    key = _KEY.search(error.what)
+    if definition.path is None or key is None or error.where != _place(definition, folder):
+        return error
+    where = load(definition.path, folder).place(*key[1].split("."))
+    return HeadraceError(error.code, error.what, where=where, why=error.why, next=error.next)

@@ -1,0 +1,132 @@
+"""One thread a sink: it follows the published steps from its own frontier and holds up nobody."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headrace.catalog.store import Catalog, StepRecord, ViewRecord
+from headrace.model.delivery import Delivery
+from headrace.model.errors import HeadraceError
+from headrace.serve import snapshot
+from headrace.sinks.base import Sink
+
+WAIT_S = 0.5
+RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+ROWS_MAX = 1_000_000  # a sink that catches up takes several steps in one transaction, up to about this many rows
+
+
+class Deliver(threading.Thread):
+    """Delivers views to one sink until closed. Failures are kept in ``error`` and retried from the sink's frontier."""
+
+    def __init__(
+        self, sink: Sink, views: tuple[str, ...] | None, catalog: Catalog, tell: Callable[[dict[str, Any]], None]
+    ) -> None:
+        super().__init__(name=f"headrace-sink-{sink.name}", daemon=True)
+        self.sink, self.views, self.catalog, self.tell = sink, views, catalog, tell
+        self.error: HeadraceError | None = None
+        self.frontier: int | None = None
+        self.rows = 0
+        self._published = threading.Event()
+        self._closed = threading.Event()
+
+    def wake(self) -> None:
+        """A step was published."""
+        self._published.set()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._published.set()
+        if self.is_alive():
+            self.join(timeout=30)
+
+    def run(self) -> None:
+        attempt = 0
+        while not self._closed.is_set():
+            try:
+                self.frontier = self.sink.open() or 0
+                if self.error is not None:
+                    self.tell({"event": "sink.recovered", "sink": self.sink.name})
+                self.error, attempt = None, 0
+                self.loop()
+            except Exception as error:
+                self.failed(error)
+                if self.error is not None and self.error.code == "sink.fenced":
+                    break
+                self._closed.wait(RETRY_S[min(attempt, len(RETRY_S) - 1)])
+                attempt += 1
+        self.sink.close()
+
+    def loop(self) -> None:
+        held = self.sink.held()
+        while not self._closed.is_set():
+            self._published.clear()
+            delivery = self.next(held)
+            if delivery is None:
+                self._published.wait(WAIT_S)
+                continue
+            self.sink.write(delivery)
+            self.frontier = delivery.commit
+            self.rows += sum(t.num_rows for t in (*delivery.deltas.values(), *delivery.replacements.values()))
+            for name in delivery.replacements:
+                held[name] = delivery.schemas[name].version
+            for name in delivery.dropped:
+                held.pop(name, None)
+            self.catalog.put_sink(self.sink.name, delivery.commit, "", time.time_ns() // 1000)
+
+    def next(self, held: dict[str, int]) -> Delivery | None:
+        """All that takes the sink from its frontier to a later published step; None when it is there."""
+        frontier = self.frontier or 0
+        with self.catalog.transaction():  # one state of the catalogue: steps, versions and outputs that agree
+            steps = [s for s in self.catalog.steps() if s.published_us is not None and s.upto > frontier]
+            if not steps:
+                return None
+            wanted = self.wanted()
+            complete = steps[0].after <= frontier
+            chosen = self.bounded(steps) if complete and self.current(wanted, held) else steps
+            last = chosen[-1]
+            plans: dict[str, tuple[bool, list[str]]] = {}
+            for name, record in wanted.items():
+                if complete and held.get(name) == record.schema.version:
+                    outputs = self.catalog.outputs(chosen[0].number - 1, last.number, record.feed)
+                    plans[name] = (False, [o.path for o in outputs])
+                elif record.state != "failed":
+                    plans[name] = (True, snapshot.files(self.catalog, record.feed, last.number)[0])
+        deltas, replacements = {}, {}
+        for name, (whole, paths) in plans.items():
+            table = snapshot.delta(wanted[name], paths)
+            if whole:
+                replacements[name] = table
+            elif table.num_rows:
+                deltas[name] = table
+        dropped = frozenset(held) - wanted.keys()
+        stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
+        schemas = {name: record.schema for name, record in wanted.items()}
+        return Delivery(last.upto, schemas, deltas, replacements, dropped, stale, last.committed_us)
+
+    def wanted(self) -> dict[str, ViewRecord]:
+        records = self.catalog.views()
+        return {n: r for n, r in records.items() if self.views is None or n in self.views}
+
+    def current(self, wanted: dict[str, ViewRecord], held: dict[str, int]) -> bool:
+        """Whether the sink holds just the versions there are: then several small deliveries will do."""
+        return {n: r.schema.version for n, r in wanted.items()} == held
+
+    def bounded(self, steps: list[StepRecord]) -> list[StepRecord]:
+        rows, chosen = 0, list[StepRecord]()
+        for step in steps:
+            rows += sum(o.rows for o in self.catalog.outputs(step.number - 1, step.number))
+            if chosen and rows > ROWS_MAX:
+                break
+            chosen.append(step)
+        return chosen
+
+    def failed(self, error: Exception) -> None:
+        known = error if isinstance(error, HeadraceError) else HeadraceError(
+            "internal", f"sink {self.sink.name} failed: {error}", why=type(error).__name__
+        )  # fmt: skip
+        if self.error is None or self.error.code != known.code:
+            self.tell({"event": "sink.failed", "sink": self.sink.name, "error": known.as_dict()})
+        self.error = known

@@ -1,0 +1,98 @@
+"""One thread a source: poll whole transactions, append them to the log, confirm what the log holds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headrace.log.append import LogWriter
+from headrace.model.errors import HeadraceError
+from headrace.sources.base import Source
+
+POLL_S = 0.1
+RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+RETRIED = frozenset({"source.connect", "source.row", "log.full"})  # what may mend itself, or be mended outside
+
+
+class Ingest(threading.Thread):
+    """Follows one source until closed. A failure is kept in ``error`` and retried where that can help."""
+
+    def __init__(
+        self, source: Source, log: LogWriter, tables: frozenset[str], tell: Callable[[dict[str, Any]], None]
+    ) -> None:
+        super().__init__(name=f"headrace-source-{source.name}", daemon=True)
+        self.source, self.log, self.tell = source, log, tell
+        self.tables = tables
+        self.error: HeadraceError | None = None
+        self.rows = 0
+        self.ready = threading.Event()
+        self._wanted = tables
+        self._closed = threading.Event()
+
+    def follow(self, tables: frozenset[str]) -> None:
+        """Also follow these tables, from the source's own thread."""
+        self._wanted = self._wanted | tables
+
+    def close(self) -> None:
+        self._closed.set()
+        if self.is_alive():
+            self.join(timeout=30)
+
+    def run(self) -> None:
+        attempt = 0
+        while not self._closed.is_set():
+            try:
+                self.source.start(self._wanted, self.log.positions.get(self.source.name))
+                self.tables = self._wanted
+                self.ready.set()
+                self.tell({"event": "source.started", "source": self.source.name, "tables": sorted(self.tables)})
+                self.loop()
+            except Exception as error:
+                self.failed(error)
+                self.source.close()
+                if self.error is None or self.error.code not in RETRIED:
+                    return
+                self._closed.wait(RETRY_S[min(attempt, len(RETRY_S) - 1)])
+                attempt += 1
+        self.source.close()
+
+    def loop(self) -> None:
+        while not self._closed.is_set():
+            if self._wanted != self.tables:
+                self.source.add(self._wanted - self.tables)
+                self.tables = self._wanted
+            batch = self.source.poll(POLL_S)
+            if batch is None:
+                continue
+            try:
+                first = self.log.append(batch)
+            except HeadraceError as error:
+                self.source.reject(batch, error)
+                if error.code != "log.full":
+                    raise
+                # The batch is refused to whoever pushed it; a source that is read again must begin anew.
+                self.failed(error)
+                if not self.pushes:
+                    raise
+                time.sleep(POLL_S)
+                continue
+            self.source.confirm(batch, first)
+            self.rows += batch.rows
+            if self.error is not None:
+                self.error = None
+                self.tell({"event": "source.recovered", "source": self.source.name})
+
+    @property
+    def pushes(self) -> bool:
+        """Whether clients push into this source and get their own answer."""
+        return type(self.source).reject is not Source.reject
+
+    def failed(self, error: Exception) -> None:
+        known = error if isinstance(error, HeadraceError) else HeadraceError(
+            "internal", f"source {self.source.name} failed: {error}", why=type(error).__name__
+        )  # fmt: skip
+        if self.error is None or str(self.error) != str(known):
+            self.tell({"event": "source.failed", "source": self.source.name, "error": known.as_dict()})
+        self.error = known

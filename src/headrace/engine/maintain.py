@@ -1,0 +1,382 @@
+"""Keeping views maintained: steps as commits arrive, versions swapped in, checkpoints, recovery. One thread's work."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headrace.catalog.store import Catalog, Output, ViewRecord
+from headrace.circuit.build import TABLE
+from headrace.circuit.node import Aggregate, Node
+from headrace.circuit.operators.publish import checksum
+from headrace.engine.compile import Compiled
+from headrace.engine.kept import Kept
+from headrace.engine.program import Circuit, Program, assemble, feeds_of
+from headrace.engine.step import CircuitFailed, Result, Stepper
+from headrace.log.append import LogWriter
+from headrace.log.read import LogReader
+from headrace.model.definition import Settings
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Relation
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.serve import snapshot
+from headrace.state.rows import consolidate
+from headrace.state.run import open_run, write_run
+
+SELF = "headrace"  # the source of the log's own marks: a change of definitions is a commit too
+WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
+COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
+RETAINED_STEPS = 256  # published steps kept for readers that follow, beside what the slowest sink needs
+
+
+class Maintainer:
+    """The state of all views and the one who moves it. Every method runs on the engine's thread."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, catalog: Catalog, log: LogWriter, settings: Settings,
+        tell: Callable[[dict[str, Any]], None],
+    ) -> None:  # fmt: skip
+        self.spark, self.folder, self.catalog, self.log, self.settings, self.tell = (
+            spark, folder, catalog, log, settings, tell
+        )  # fmt: skip
+        self.reader = LogReader(folder / "log")
+        self.kept = Kept(folder / "state")
+        self.tables: dict[str, Relation] = {}
+        self.views: dict[str, Compiled] = {}
+        self.failed: dict[str, ViewRecord] = {}
+        self.program = Program(())
+        self.stepper: Stepper | None = None
+        self.number = 0
+        self.frontier = 0
+        self.checkpointed = time.monotonic()
+        self.durable: dict[str, Any] = {}
+        self.pins: dict[int, set[str]] = {}
+        self.lock = threading.Lock()  # guards ``pins`` and what other threads read: frontier, number, views
+
+    # -- the program ----------------------------------------------------------------------------------------
+
+    def load(self, tables: Mapping[str, Relation], views: Mapping[str, Compiled]) -> None:
+        """Take these views as the program, their state being there already."""
+        roots: dict[str, Node] = {c.feed: c.root for c in views.values()}
+        self.tables, self.views = dict(tables), dict(views)
+        self.program = assemble(tables, roots)
+        self.stepper = Stepper(
+            self.spark, self.program, self.folder / "log", self.kept, self.folder / "state", self.settings.partitions
+        )
+        self.kept.keep_only(self.stepper.frames.arrangements)
+
+    def recover(self) -> None:
+        """State as of the last published step: the newest checkpoint, then the recorded steps after it, again.
+
+        A published step must give the bytes that were published; otherwise ``state.mismatch``.
+        """
+        found = self.catalog.checkpoint()
+        self.number, self.frontier = 0, 0
+        start = -1
+        if found is not None:
+            start, self.durable = found
+            self.kept.restore(self.durable)
+        published = {s.number: s for s in self.catalog.steps()}
+        if start in published:
+            self.number, self.frontier = start, published[start].upto
+        for step in self.catalog.steps(start):
+            expected = self.catalog.outputs(step.number - 1, step.number) if step.published_us is not None else None
+            result = self.advance(step.number, step.after, step.upto, wide=step.wide)
+            if expected is not None:
+                self.same(step.number, expected, result.outputs)
+            else:
+                self.publish(step.number, result)
+            self.number, self.frontier = step.number, step.upto
+        self.kept.start()
+
+    def same(self, number: int, expected: list[Output], found: list[Output]) -> None:
+        """The outputs of a step that ran again against those published: the published files stay."""
+        before = sorted((o.feed, o.rows, o.crc) for o in expected)
+        again = sorted((o.feed, o.rows, o.crc) for o in self.visible(found))
+        if before != again:
+            raise HeadraceError(
+                "state.mismatch", f"step {number} gave other rows than those published", where=str(self.folder),
+                why=f"published {before[:3]}, now {again[:3]}", next="headrace verify; then edit the view to rebuild it",
+            )  # fmt: skip
+        for output in expected:
+            if checksum(Path(output.path), sync=False) != output.crc:
+                raise HeadraceError("state.missing", "a published file is damaged", where=output.path)
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One step over what the log holds beyond the frontier; False when there is nothing."""
+        end = self.log.end
+        if end <= self.frontier:
+            return False
+        upto, rows, committed_us = self.bounded(end)
+        wide = rows >= WIDE_ROWS and self.settings.partitions > 1
+        number = self.number + 1
+        self.catalog.record_step(number, self.frontier, upto, wide, committed_us)
+        result = self.advance(number, self.frontier, upto, wide=wide)
+        self.publish(number, result)
+        with self.lock:
+            self.number, self.frontier = number, upto
+        self.kept.wait_for_merges()
+        if result.refused:
+            self.tell({"event": "rows.refused", "files": [str(p) for p in result.refused]})
+        return True
+
+    def bounded(self, end: int) -> tuple[int, int, int]:
+        """How far a step goes: about ``step_rows`` changes, never less than a transaction; (upto, rows, time)."""
+        rows, upto = 0, self.frontier
+        for ref in self.reader.refs(self.frontier, end):
+            inside = sum(ref.rows.values())
+            if upto > self.frontier and rows + inside > self.settings.step_rows:
+                break
+            rows, upto = rows + inside, min(ref.last, end)
+        newest = 0
+        for _, origin in self.reader.origins(max(self.frontier, upto - 1), upto):
+            newest = max(newest, origin.committed_us)
+        return upto, rows, newest
+
+    def advance(self, number: int, after: int, upto: int, *, wide: bool) -> Result:
+        """Run a step; a view whose SQL throws leaves the program, and the step runs again without it."""
+        while True:
+            assert self.stepper is not None
+            try:
+                result = self.stepper.run(number, after, upto, wide=wide)
+            except CircuitFailed as failure:
+                if failure.circuit.relation is not None:
+                    raise
+                self.fail(failure)
+                continue
+            self.kept.add(result.runs)
+            return result
+
+    def fail(self, failure: CircuitFailed) -> None:
+        """Take a view, and those that read it, out of the consistent set; they stay as they were, marked."""
+        names = self.program.downstream([failure.circuit.name])
+        reason = first_lines(failure.cause)
+        records = self.catalog.views()
+        for name in [n for n, c in self.views.items() if c.feed in names]:
+            compiled = self.views.pop(name)
+            own = reason if compiled.feed == failure.circuit.name else f"it reads {failure.circuit.name}: {reason}"
+            self.catalog.set_view_state(name, compiled.schema.version, "failed", own)
+            self.failed[name] = records[name]
+            self.tell({"event": "view.failed", "view": name, "reason": own})
+        self.load(self.used(), self.views)
+        self.checkpointed = 0.0
+
+    def used(self) -> dict[str, Relation]:
+        """The tables that the program's views still read."""
+        return {n: r for n, r in self.tables.items() if TABLE + n in self.kept.runs or any(n in v.reads for v in self.views.values())}
+
+    def publish(self, number: int, result: Result) -> None:
+        """All views move at once; their files are on disk before."""
+        for folder in {str(Path(o.path).parent) for o in result.outputs}:
+            sync_folder(folder)
+        self.catalog.publish(number, self.visible(result.outputs), time.time_ns() // 1000)
+
+    def visible(self, outputs: list[Output]) -> list[Output]:
+        feeds = {c.feed for c in self.views.values()}
+        return [o for o in outputs if o.feed in feeds]
+
+    # -- definitions ----------------------------------------------------------------------------------------
+
+    def swap(self, tables: Mapping[str, Relation], views: Mapping[str, Compiled], dropped: set[str]) -> None:
+        """Make ``views`` the program: new versions are built beside the old and all swapped in by one commit."""
+        while self.step():
+            pass
+        records = self.catalog.views()
+        known = {n: r.schema.version for n, r in records.items() if r.state == "live"}
+        fresh = [c for n, c in views.items() if known.get(n) != c.schema.version]
+        program = assemble(tables, {c.feed: c.root for c in views.values()})
+        origin = TransactionOrigin(SELF, "definitions", time.time_ns() // 1000)
+        commit = self.log.append(TransactionBatch((origin,), {}))
+        number = self.number + 1
+        bases = self.build(program, tables, fresh, commit)
+        with self.catalog.transaction():
+            self.catalog.record_step(number, self.frontier, commit, False, origin.committed_us)
+            for name in dropped:
+                self.catalog.drop_view(name)
+            for compiled in views.values():
+                if compiled.feed in bases:
+                    record = ViewRecord(
+                        compiled.schema, compiled.definition.sql, compiled.root.fingerprint, "live", "", commit
+                    )
+                    self.catalog.put_view(record)
+                    paths, rows = bases[compiled.feed]
+                    self.catalog.put_base(compiled.feed, number, commit, paths, rows)
+            self.catalog.publish(number, [], time.time_ns() // 1000)
+        with self.lock:
+            self.number, self.frontier = number, commit
+        for compiled in fresh:
+            self.failed.pop(compiled.schema.name, None)
+        for name in dropped:
+            self.failed.pop(name, None)
+        self.load(tables, views)
+        self.checkpoint()
+
+    def build(
+        self, program: Program, tables: Mapping[str, Relation], fresh: list[Compiled], upto: int
+    ) -> dict[str, tuple[list[str], int]]:
+        """First contents of new tables and view versions, as of ``upto``: feed -> (files, rows)."""
+        bases: dict[str, tuple[list[str], int]] = {}
+        for circuit in program.circuits:
+            if circuit.relation is not None and not self.kept.runs.get(TABLE + circuit.name):
+                self.build_table(circuit, upto)
+        for compiled in fresh:
+            started = time.monotonic()
+            feeds = {name: self.contents(name, bases) for name in feeds_of(compiled.root)}
+            bases[compiled.feed] = self.first_contents(compiled, feeds, upto)
+            self.tell({
+                "event": "view.built", "view": compiled.schema.name, "version": compiled.schema.version,
+                "rows": bases[compiled.feed][1], "seconds": round(time.monotonic() - started, 3),
+            })  # fmt: skip
+        return bases
+
+    def first_contents(self, compiled: Compiled, feeds: dict[str, list[str]], upto: int) -> tuple[list[str], int]:
+        """(files, rows) of a view over all contents of what it reads; its arrangements are filled on the way."""
+        if not any(feeds.values()) and not has_row_over_nothing(compiled.root):
+            return [], 0
+        # Alone, a view may hold a shared sub-query twice: its circuit is built whole, without sharing.
+        whole = Circuit(compiled.feed, None, compiled.root, frozenset(), 0)
+        stepper = self.alone(whole)
+        stepper.frames.owners.update(dict.fromkeys(self.kept.runs, ""))
+        rows = sum(open_run(p).num_rows for paths in feeds.values() for p in paths)
+        result = stepper.start(whole, self.number + 1, upto, feeds, wide=rows >= WIDE_ROWS)
+        self.kept.add(result.runs)
+        for folder in {str(Path(o.path).parent) for o in result.outputs}:
+            sync_folder(folder)
+        return [o.path for o in result.outputs], sum(o.rows for o in result.outputs)
+
+    def alone(self, circuit: Circuit) -> Stepper:
+        """A stepper for one circuit's first step."""
+        return Stepper(
+            self.spark, Program((circuit,)), self.folder / "log", self.kept, self.folder / "state", self.settings.partitions
+        )
+
+    def build_table(self, circuit: Circuit, upto: int) -> None:
+        """A table that views newly read: its contents from the log."""
+        refs = [r for r in self.reader.refs(0, upto) if circuit.name in r.rows]
+        if not refs:
+            return
+        rows = sum(r.rows[circuit.name] for r in refs)
+        result = self.alone(circuit).start(circuit, self.number + 1, upto, {}, wide=rows >= WIDE_ROWS)
+        self.kept.add(result.runs)
+
+    def contents(self, feed: str, bases: Mapping[str, tuple[list[str], int]]) -> list[str]:
+        """Files that hold all of a table or view version now, each row once."""
+        if feed in bases:
+            return bases[feed][0]
+        if feed in self.tables or TABLE + feed in self.kept.runs:
+            whole = self.kept.whole(TABLE + feed)
+            return [whole] if whole else []
+        return self.compact(feed)
+
+    # -- housekeeping ---------------------------------------------------------------------------------------
+
+    def compact(self, feed: str) -> list[str]:
+        """Make a feed's contents its base; returns the base's files."""
+        paths, _ = snapshot.files(self.catalog, feed, self.number)
+        base = self.catalog.base(feed)
+        if base is not None and paths == base[2]:
+            return paths
+        if not paths:
+            return []
+        tables = [open_run(p).drop_columns(["_i"]) if "_i" in open_run(p).column_names else open_run(p) for p in paths]
+        rows = consolidate(pa.concat_tables(tables))
+        folder = self.folder / "state" / "merged"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"base:{feed}~{self.number}~{time.time_ns()}~{rows.num_rows}.arrow"
+        write_run(path, rows)
+        checksum(path, sync=True)
+        sync_folder(str(folder))
+        self.catalog.put_base(feed, self.number, self.frontier, [str(path)], rows.num_rows)
+        return [str(path)]
+
+    def tidy(self) -> None:
+        """Checkpoint when it is time, compact feeds with many deltas, delete what nothing needs."""
+        if time.monotonic() - self.checkpointed < self.settings.checkpoint_seconds:
+            return
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        for compiled in self.views.values():
+            base = self.catalog.base(compiled.feed)
+            if len(self.catalog.outputs(base[0] if base else -1, self.number, compiled.feed)) > COMPACT_FILES:
+                self.compact(compiled.feed)
+        self.durable = self.kept.checkpoint()
+        self.catalog.put_checkpoint(self.number, self.durable)
+        self.forget()
+        self.checkpointed = time.monotonic()
+
+    def forget(self) -> None:
+        """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
+        sinks = [frontier for frontier, _, _ in self.catalog.sinks().values()]
+        needed = min([s.number for s in self.catalog.steps() if s.upto > min(sinks, default=self.frontier)], default=self.number)
+        before = min(needed, self.number - RETAINED_STEPS)
+        live = {c.feed for c in self.views.values()} | {r.feed for r in self.failed.values()}
+        also: set[str] = set()
+        with self.catalog.transaction():
+            for record in self.catalog.versions():
+                if record.feed not in live:
+                    self.catalog.forget_feed(record.feed)
+                    continue
+                base = self.catalog.base(record.feed)
+                if base is not None:
+                    self.catalog.forget_outputs(record.feed, min(base[0], before))
+                    also |= set(base[2])
+                also |= {o.path for o in self.catalog.outputs(-1, self.number, record.feed)}
+            if before > 0:
+                self.catalog.forget_steps(before)
+        with self.lock:
+            for pinned in self.pins.values():
+                also |= pinned
+        self.kept.collect(self.durable, also)
+
+    def pin(self, names: list[str]) -> tuple[int, int, dict[str, list[str]]]:
+        """(ticket, commit, files) of tables and views at the frontier; the files stay until ``unpin``."""
+        files = {}
+        for name in names:
+            if name in self.views or name in self.failed:
+                record = self.catalog.views()[name]
+                files[name] = snapshot.files(self.catalog, record.feed, self.number)[0]
+            else:
+                files[name] = self.kept.paths().get(TABLE + name, [])
+        with self.lock:
+            ticket = max(self.pins, default=0) + 1
+            self.pins[ticket] = {p for paths in files.values() for p in paths}
+        return ticket, self.frontier, files
+
+    def unpin(self, ticket: int) -> None:
+        with self.lock:
+            self.pins.pop(ticket, None)
+
+    def close(self) -> None:
+        self.kept.close()
+
+
+def has_row_over_nothing(root: Node) -> bool:
+    """Whether a view over empty tables has rows: only an aggregate without keys makes one."""
+    return any(isinstance(n, Aggregate) and not n.keys for n in root.walk())
+
+
+def first_lines(error: Exception) -> str:
+    """Spark's own words for a failure, without its stack: they name the expression and where it stands."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith("[") or "Error:" in line or "Exception: [" in line]
+    chosen = telling or lines
+    return chosen[-1 if telling and not chosen[0].startswith("[") else 0][:500] if chosen else type(error).__name__
+
+
+def sync_folder(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

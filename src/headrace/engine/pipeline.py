@@ -1,0 +1,410 @@
+"""A running project: sources into the log, steps over it, sinks after them, and the verbs beside."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from headrace.catalog.store import Catalog, ViewRecord
+from headrace.circuit.explain import explain, operators
+from headrace.engine.batch import Batch, compare, kept_rows, table_contents
+from headrace.engine.compile import Compilation, Compiled, Compiler
+from headrace.engine.connectors import make_sink, make_source
+from headrace.engine.deliver import Deliver
+from headrace.engine.ingest import Ingest
+from headrace.engine.maintain import Maintainer
+from headrace.engine.plan import changes
+from headrace.engine.session import open_session
+from headrace.formats.types.arrow import quote
+from headrace.log.append import LogWriter
+from headrace.model.definition import Project, ViewDefinition
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Relation
+from headrace.serve import snapshot
+from headrace.sources.base import Source
+from headrace.sql.admit import admit
+from headrace.sql.errors import analysis_error
+
+WAIT_S = 0.2
+T = TypeVar("T")
+Progress = Callable[[dict[str, Any]], None]
+
+
+class Pipeline:
+    """One project at work. Methods may be called from any thread; views are moved by the engine's thread alone."""
+
+    def __init__(self, project: Project, *, on_event: Progress | None = None) -> None:
+        self.project = project
+        self.folder = project.path / snapshot.STATE
+        self.tell: Progress = on_event or (lambda event: None)
+        self.error: BaseException | None = None
+        self.sources: dict[str, Source] = {}
+        self.ingests: dict[str, Ingest] = {}
+        self.delivers: dict[str, Deliver] = {}
+        self.refused: dict[str, HeadraceError] = {}
+        self._commands: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue()
+        self._stopping = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._batch_lock = threading.Lock()
+        self._latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    @contextmanager
+    def open(cls, project: Project) -> Iterator[Pipeline]:
+        """For one verb without `up`: state is recovered, but no source, sink or step runs."""
+        pipeline = cls(project)
+        try:
+            pipeline.prepare()
+            yield pipeline
+        finally:
+            pipeline.stop()
+
+    def prepare(self) -> None:
+        """Open everything and recover; raises what is wrong with the definitions of sources and sinks."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
+        self.catalog = Catalog(snapshot.catalog_path(self.project.path))
+        self.log = LogWriter(self.folder / "log")
+        self.spark = open_session(self.project.settings)
+        self.compiler = Compiler(self.spark)
+        self.maintainer = Maintainer(self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell)
+        self.recover()
+
+    def recover(self) -> None:
+        """The views as the catalogue has them, at their last published step."""
+        records = self.catalog.views()
+        tables = {name: relation for name, (_, relation) in self.catalog.relations().items()}
+        live = {n: r for n, r in records.items() if r.state == "live"}
+        compiled = self.compiler.compile(tables, [ViewDefinition(n, r.sql) for n, r in records.items()], records)
+        views = {n: c for n, c in compiled.views.items() if n in live and c.schema.version == live[n].schema.version}
+        self.maintainer.failed = {n: r for n, r in records.items() if r.state == "failed"}
+        self.maintainer.load(tables, views)
+        self.maintainer.recover()
+
+    def start(self) -> None:
+        """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
+        self.prepare()
+        self.carry_out(self.project)
+        for definition in self.project.sinks:
+            sink = Deliver(make_sink(definition, self.project), definition.views, self.catalog, self.tell)
+            self.delivers[definition.name] = sink
+            sink.start()
+        self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the step that runs, checkpoint, and close everything."""
+        self._stopping.set()
+        for ingest in self.ingests.values():
+            ingest.close()
+        if self._thread is not None:
+            self._thread.join()
+        for deliver in self.delivers.values():
+            deliver.close()
+        if hasattr(self, "maintainer"):
+            if self.error is None:
+                self.maintainer.checkpoint()
+            self.maintainer.close()
+        if hasattr(self, "log"):
+            self.log.close()
+        if hasattr(self, "catalog"):
+            self.catalog.close()
+        if hasattr(self, "spark"):
+            self.spark.stop()
+        self._stopped.set()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Until stopped or failed, at most ``timeout_s``; raises what the engine failed with."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+        if self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        """The engine's thread: steps while there are commits, commands between them, else wait for the log."""
+        try:
+            while not self._stopping.is_set():
+                self._commanded()
+                began = time.monotonic()
+                if self.maintainer.step():
+                    self._latest["steps"] += 1
+                    self._latest["step_seconds"] = time.monotonic() - began
+                    for deliver in self.delivers.values():
+                        deliver.wake()
+                    self.discover()
+                else:
+                    self.maintainer.tidy()
+                    self.log.wait(self.maintainer.frontier, WAIT_S)
+                    continue
+                self.maintainer.tidy()
+        except BaseException as error:
+            self.error = error
+            self.tell({"event": "engine.failed", "error": str(error)})
+        finally:
+            while not self._commands.empty():
+                self._commands.get()[1].set_exception(HeadraceError("project.not_running", "the product is stopping"))
+
+    def _commanded(self) -> None:
+        while True:
+            try:
+                work, future = self._commands.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+    def on_engine(self, work: Callable[[], T]) -> T:
+        """Run ``work`` between two steps, on the engine's thread (or here, when none runs)."""
+        if self._thread is None or not self._thread.is_alive() or threading.current_thread() is self._thread:
+            return work()
+        future: Future[T] = Future()
+        self._commands.put((work, future))
+        return future.result()
+
+    # -- definitions ----------------------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, tuple[str, Relation]]:
+        """Every table that a source offers now: name -> (source, relation). Two sources may not share a name."""
+        found: dict[str, tuple[str, Relation]] = {}
+        for name, source in self.sources.items():
+            for relation in source.relations():
+                if relation.name in found:
+                    raise HeadraceError(
+                        "config.invalid", f"sources {found[relation.name][0]} and {name} both have a table {relation.name}",
+                        next="give one of them another name under `tables:` of its source",
+                    )  # fmt: skip
+                found[relation.name] = (name, relation)
+        return found
+
+    def compiled(self, project: Project, tables: dict[str, tuple[str, Relation]]) -> Compilation:
+        relations = {name: relation for name, (_, relation) in tables.items()}
+        return self.compiler.compile(relations, project.views, self.catalog.views())
+
+    def plan(self, project: Project | None = None) -> dict[str, Any]:
+        """What taking the definitions would change; nothing is changed."""
+
+        def work() -> dict[str, Any]:
+            wanted = project or self.project
+            if wanted is not self.project:
+                self.sources = {d.name: self.sources.get(d.name) or make_source(d, wanted) for d in wanted.sources}
+            tables = self.tables()
+            return self.described(wanted, tables, self.compiled(wanted, tables))
+
+        return self.on_engine(work)
+
+    def described(
+        self, project: Project, tables: dict[str, tuple[str, Relation]], compilation: Compilation
+    ) -> dict[str, Any]:
+        used: dict[str, list[str]] = {name: [] for name in self.sources}
+        for table in sorted(compilation.tables):
+            used[tables[table][0]].append(table)
+        warnings = [
+            f"{name}: {text}" for name, source in self.sources.items() for text in source.warnings(frozenset(used[name]))
+        ]
+        views = [
+            {
+                "name": d.name,
+                "incremental": d.name in compilation.views,
+                "operators": operators(compilation.views[d.name].root) if d.name in compilation.views else [],
+                "refused": compilation.refused[d.name].as_dict() if d.name in compilation.refused else None,
+                "warnings": [],
+            }
+            for d in project.views
+        ]
+        known_sinks = set(self.catalog.sinks())
+        return {
+            "changes": changes(project, compilation, self.catalog.views(), self.catalog.relations(), known_sinks),
+            "tables": used,
+            "views": views,
+            "warnings": warnings,
+        }
+
+    def apply(self, project: Project) -> dict[str, Any]:
+        """Take edited definitions: new versions are built beside the old and swapped in, in sinks too."""
+        return self.on_engine(lambda: self.carry_out(project))
+
+    def carry_out(self, project: Project) -> dict[str, Any]:
+        for definition in project.sources:
+            if definition.name not in self.sources:
+                self.sources[definition.name] = make_source(definition, project)
+        tables = self.tables()
+        compilation = self.compiled(project, tables)
+        answer = self.described(project, tables, compilation)
+        records = self.catalog.views()
+        blocked = {n for n in compilation.refused if n in records}
+        # A view whose new text is refused stays as it was, so its old definition is compiled in its place.
+        if blocked:
+            kept = [ViewDefinition(n, records[n].sql) for n in blocked]
+            rest = [d for d in project.views if d.name not in blocked]
+            first = compilation.refused
+            compilation = self.compiler.compile({n: r for n, (_, r) in tables.items()}, [*rest, *kept], records)
+            compilation.refused.update(first)
+        for name, error in compilation.refused.items():
+            if str(self.refused.get(name)) != str(error):
+                self.tell({"event": "view.refused", "view": name, "error": error.as_dict()})
+        self.refused = dict(compilation.refused)
+        self.project = project
+        for table in compilation.tables:
+            self.catalog.put_relation(*tables[table])
+        self.follow(tables, compilation)
+        dropped = set(records) - set(compilation.views) - blocked
+        live = {n: r.schema.version for n, r in records.items() if r.state == "live"}
+        new = {n: c.schema.version for n, c in compilation.views.items()}
+        if dropped or new != live:
+            followed = {name: relation for name, (_, relation) in tables.items() if name in compilation.tables}
+            self.maintainer.swap(followed, compilation.views, dropped)
+            for deliver in self.delivers.values():
+                deliver.wake()
+        return answer
+
+    def follow(self, tables: dict[str, tuple[str, Relation]], compilation: Compilation) -> None:
+        """Each source follows the tables that views use, and no other."""
+        for name, source in self.sources.items():
+            wanted = frozenset(t for t in compilation.tables if tables[t][0] == name)
+            if name in self.ingests:
+                self.ingests[name].follow(wanted)
+            elif self._thread is not None or not self._stopping.is_set():
+                self.ingests[name] = Ingest(source, self.log, wanted, self.tell)
+                self.ingests[name].start()
+
+    def discover(self) -> None:
+        """Tables whose columns became known with their first rows: views that waited for them are taken."""
+        if any(error.code == "sql.unknown_relation" for error in self.refused.values()):
+            offered = self.tables()
+            if any(t not in self.catalog.relations() for t in offered):
+                self.carry_out(self.project)
+
+    # -- verbs ----------------------------------------------------------------------------------------------
+
+    def explain(self, view: str) -> dict[str, Any]:
+        """Operators of a view: each one's rule, what it keeps and what bounds that."""
+        compiled = self.view(view)
+        return explain(view, compiled.definition.sql, compiled.root, self.maintainer.kept.size)
+
+    def view(self, name: str) -> Compiled:
+        if name not in self.maintainer.views:
+            snapshot.known(self.catalog, name)
+            record = self.catalog.views()[name]
+            raise HeadraceError("view.failed", f"view {name} has failed", why=record.reason, next="edit the view, then `headrace apply`")
+        return self.maintainer.views[name]
+
+    def sql(self, text: str) -> pa.Table:
+        """One SELECT over tables and views, all at the present frontier."""
+        offered = {name: relation for name, (_, relation) in self.catalog.relations().items()}
+        names = [*offered, *self.catalog.views()]
+        admitted = admit(self.compiler.catalyst, text, names)
+        ticket, commit, files = self.on_engine(lambda: self.maintainer.pin(list(admitted.relations)))
+        try:
+            with self._batch_lock:
+                batch = Batch(self.spark)
+                for name in admitted.relations:
+                    if name in offered and not files[name]:
+                        frame = table_contents(batch.spark, self.folder / "log", offered[name], commit)
+                    else:
+                        columns = offered[name].columns if name in offered else self.catalog.views()[name].schema.columns
+                        frame = kept_rows(batch.spark, files[name], columns)
+                    frame.createOrReplaceTempView(quote(name))
+                return batch.run(text)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            raise analysis_error(error, "") from error
+        finally:
+            self.on_engine(lambda: self.maintainer.unpin(ticket))
+
+    def verify(self, views: list[str] | None = None, on_progress: Progress | None = None) -> dict[str, Any]:
+        """Law 1 now: every view against the same SQL by Spark batch over the log, at one frontier."""
+
+        def held() -> tuple[int, dict[str, tuple[ViewRecord, pa.Table]], list[Compiled], dict[str, Relation]]:
+            chosen = list(self.maintainer.views.values())
+            records = self.catalog.views()
+            found = {
+                c.schema.name: (records[c.schema.name], snapshot.read(self.catalog, records[c.schema.name], self.maintainer.number)[1])
+                for c in chosen
+                if views is None or c.schema.name in views
+            }
+            return self.maintainer.frontier, found, chosen, dict(self.maintainer.tables)
+
+        commit, found, chosen, tables = self.on_engine(held)
+        results = []
+        with self._batch_lock:
+            batch = Batch(self.spark)
+            batch.over_log(self.folder / "log", tables, commit)
+            for compiled in chosen:
+                batch.define(compiled.schema.name, compiled.definition.sql)
+            for done, (name, (record, rows)) in enumerate(found.items()):
+                if on_progress is not None:
+                    on_progress({"text": f"verifying {name}", "done": done, "total": len(found)})
+                began = time.monotonic()
+                sql = next(c.definition.sql for c in chosen if c.schema.name == name)
+                result = compare(batch.run(sql), rows, record)
+                results.append({**result, "seconds": round(time.monotonic() - began, 3)})
+        return {"commit": commit, "views": results, "differences": sum(r["differences"] for r in results)}
+
+    def drop(self, view: str) -> dict[str, Any]:
+        """Drop a view here and in every sink; refused with the names of the views that read it."""
+
+        def work() -> dict[str, Any]:
+            record = snapshot.known(self.catalog, view)
+            readers = sorted(n for n, c in self.maintainer.views.items() if view in c.reads)
+            if readers:
+                raise HeadraceError(
+                    "view.has_readers", f"view {view} is read by {', '.join(readers)}", next=f"drop {readers[0]} first"
+                )
+            rest = {n: c for n, c in self.maintainer.views.items() if n != view}
+            used = {t: r for t, r in self.maintainer.tables.items() if any(t in c.reads for c in rest.values())}
+            self.maintainer.swap(used, rest, {view})
+            for deliver in self.delivers.values():
+                deliver.wake()
+            return {"dropped": view, "version": record.schema.version}
+
+        return self.on_engine(work)
+
+    def status(self) -> dict[str, Any]:
+        """How far the log, each view, source and sink are, and what is wrong."""
+        sinks = self.catalog.sinks()
+        last = self.catalog.last_published()
+        return {
+            "commit": self.log.end,
+            "frontier": self.maintainer.frontier,
+            "step_seconds": round(self._latest["step_seconds"], 4),
+            "steps": self._latest["steps"],
+            "published_us": last.published_us if last else None,
+            "views": [
+                {
+                    "name": n, "version": r.schema.version, "state": r.state, "reason": r.reason,
+                    "commit": self.maintainer.frontier,
+                }
+                for n, r in self.catalog.views().items()
+            ]
+            + [{"name": n, "version": 0, "state": "refused", "reason": str(e), "commit": 0} for n, e in self.refused.items()],
+            "sources": [
+                {
+                    "name": n, "tables": sorted(i.tables), "rows": i.rows,
+                    "state": "failed" if i.error else "running" if i.ready.is_set() else "starting",
+                    "error": i.error.as_dict() if i.error else None,
+                }
+                for n, i in self.ingests.items()
+            ],
+            "sinks": [
+                {
+                    "name": n, "frontier": sinks.get(n, (0, "", 0))[0], "rows": d.rows,
+                    "lag": self.maintainer.frontier - sinks.get(n, (0, "", 0))[0],
+                    "state": "failed" if d.error else "running", "error": d.error.as_dict() if d.error else None,
+                }
+                for n, d in self.delivers.items()
+            ],
+        }  # fmt: skip

@@ -1,0 +1,65 @@
+"""What the definitions change: each source, view and sink as created, replaced, dropped or kept, and who is affected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.catalog.store import ViewRecord
+from headrace.engine.compile import Compilation
+from headrace.model.definition import Project
+from headrace.model.schema import Relation
+
+
+def changes(
+    project: Project,
+    compilation: Compilation,
+    records: Mapping[str, ViewRecord],
+    relations: Mapping[str, tuple[str, Relation]],
+    sinks: set[str],
+) -> list[dict[str, Any]]:
+    """One entry a source, view and sink: ``action``, ``kind``, ``name``, ``reason``, ``affects``."""
+    entries: list[dict[str, Any]] = []
+    used_sources = {source for source, _ in relations.values()}
+    for source in project.sources:
+        action = "keep" if source.name in used_sources else "create"
+        entries.append(_entry(action, "source", source.name, source.type, []))
+    readers = {
+        name: sorted(other for other, compiled in compilation.views.items() if name in compiled.reads)
+        for name in [*compilation.views, *records]
+    }
+    for definition in project.views:
+        record = records.get(definition.name)
+        compiled = compilation.views.get(definition.name)
+        if compiled is None:
+            kept = "the version before it goes on" if record is not None else "it is not created"
+            entries.append(_entry("keep", "view", definition.name, f"refused; {kept}", []))
+        elif record is None:
+            entries.append(_entry("create", "view", definition.name, "new", []))
+        elif record.schema.version != compiled.schema.version or record.state != "live":
+            affected = readers[definition.name] + _sinks_of(project, definition.name)
+            entries.append(_entry("replace", "view", definition.name, _why(record, compiled.schema.names), affected))
+        else:
+            entries.append(_entry("keep", "view", definition.name, "", []))
+    for name in records:
+        if name not in {d.name for d in project.views}:
+            entries.append(_entry("drop", "view", name, "its file is gone", _sinks_of(project, name)))
+    for sink in project.sinks:
+        entries.append(_entry("keep" if sink.name in sinks else "create", "sink", sink.name, sink.type, []))
+    return entries
+
+
+def _why(record: ViewRecord, columns: tuple[str, ...]) -> str:
+    if record.state == "failed":
+        return f"it failed: {record.reason}"
+    if record.schema.names != columns:
+        return f"columns change from {', '.join(record.schema.names)} to {', '.join(columns)}"
+    return "its query, or a view it reads, changes"
+
+
+def _sinks_of(project: Project, view: str) -> list[str]:
+    return [f"sink {s.name}" for s in project.sinks if s.views is None or view in s.views]
+
+
+def _entry(action: str, kind: str, name: str, reason: str, affects: list[str]) -> dict[str, Any]:
+    return {"action": action, "kind": kind, "name": name, "reason": reason, "affects": affects}

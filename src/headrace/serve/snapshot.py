@@ -1,0 +1,162 @@
+"""Reading views from their published files: no lock, no JVM, beside a running product or without one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.catalog.store import Catalog, ViewRecord
+from headrace.formats.types.arrow import schema as arrow_schema
+from headrace.model.delivery import WEIGHT
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import ViewSchema
+from headrace.state.rows import consolidate
+from headrace.state.run import open_run
+
+STATE = ".headrace"
+POLL_S = 0.05
+ATTEMPTS = 20  # a compaction may take a file away between looking it up and opening it
+
+
+def catalog_path(project: Path) -> Path:
+    return project / STATE / "catalog.db"
+
+
+def views(project_path: Path) -> list[dict[str, Any]]:
+    """Name, version, state, reason, commit, rows, columns and key of every view."""
+    catalog = Catalog(catalog_path(project_path), read_only=True)
+    try:
+        last = catalog.last_published()
+        found = []
+        for name, record in catalog.views().items():
+            _, rows = read(catalog, record)
+            found.append(
+                {
+                    "name": name,
+                    "version": record.schema.version,
+                    "state": record.state,
+                    "reason": record.reason,
+                    "commit": last.upto if last else 0,
+                    "rows": int(sum(rows[WEIGHT].to_pylist())),
+                    "columns": [{"name": c.name, "type": c.type} for c in record.schema.columns],
+                    "key": list(record.schema.key),
+                }
+            )
+        return found
+    finally:
+        catalog.close()
+
+
+def contents(project_path: Path, view: str) -> tuple[int, ViewSchema, pa.Table]:
+    """(commit, schema, rows with ``_w``) of a view now. Raises ``view.unknown`` with the nearest name."""
+    catalog = Catalog(catalog_path(project_path), read_only=True)
+    try:
+        record = known(catalog, view)
+        commit, rows = read(catalog, record)
+        return commit, record.schema, rows
+    finally:
+        catalog.close()
+
+
+def follow(
+    project_path: Path, view: str, after: int | None, stop: threading.Event
+) -> Iterator[tuple[int, pa.Table]]:
+    """(commit, delta with ``_w``) of every published step after commit ``after`` that changes the view.
+
+    With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
+    difference as one delta. Ends when ``stop`` is set.
+    """
+    catalog = Catalog(catalog_path(project_path), read_only=True)
+    try:
+        record = known(catalog, view)
+        commit, held = read(catalog, record)
+        if after is None:
+            yield commit, held
+        elif after < commit:
+            yield from _between(catalog, record, after, commit)
+        while not stop.is_set():
+            last = catalog.last_published()
+            if last is None or last.upto <= commit:
+                stop.wait(POLL_S)
+                continue
+            now = known(catalog, view)
+            if now.feed != record.feed:
+                before, record = held, now
+                _, held = read(catalog, record)
+                yield last.upto, _swapped(before, held)
+            else:
+                for upto, delta in _between(catalog, record, commit, last.upto):
+                    held = consolidate(pa.concat_tables([held, delta]))
+                    yield upto, delta
+            commit = last.upto
+    finally:
+        catalog.close()
+
+
+def known(catalog: Catalog, view: str) -> ViewRecord:
+    """The view's current version; ``view.unknown`` names the nearest view."""
+    import difflib
+
+    records = catalog.views()
+    if view not in records:
+        near = difflib.get_close_matches(view, records, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"views: {', '.join(records) or 'none yet'}"
+        raise HeadraceError("view.unknown", f"there is no view '{view}'", next=hint)
+    return records[view]
+
+
+def read(catalog: Catalog, record: ViewRecord, upto_step: int | None = None) -> tuple[int, pa.Table]:
+    """(commit, contents) of a view version at its last published step, or at step ``upto_step``."""
+    for attempt in range(ATTEMPTS):
+        last = catalog.last_published()
+        paths, commit = files(catalog, record.feed, upto_step if upto_step is not None else (last.number if last else -1))
+        try:
+            tables = [open_run(path) for path in paths]
+        except HeadraceError:
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(POLL_S)
+            continue
+        names = [f"c{i}" for i in range(len(record.schema.columns))]
+        empty = arrow_schema(record.schema.columns).append(pa.field(WEIGHT, pa.int64())).empty_table()
+        parts = [t.select([*names, WEIGHT]).rename_columns(empty.column_names).cast(empty.schema) for t in tables]
+        rows = consolidate(pa.concat_tables([empty, *parts]))
+        return max(commit, last.upto if last and upto_step is None else commit), rows
+    raise AssertionError("unreachable")
+
+
+def files(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[str], int]:
+    """The files that add up to a feed's contents after a step (base first), and the base's commit."""
+    base = catalog.base(feed)
+    start, commit, paths = (base[0], base[1], list(base[2])) if base else (-1, 0, [])
+    return paths + [o.path for o in catalog.outputs(start, upto_step, feed)], commit
+
+
+def delta(record: ViewRecord, paths: list[str]) -> pa.Table:
+    """Some output files of a view version as one consolidated delta: its columns and ``_w``."""
+    names = [f"c{i}" for i in range(len(record.schema.columns))]
+    empty = arrow_schema(record.schema.columns).append(pa.field(WEIGHT, pa.int64())).empty_table()
+    tables = [open_run(path).select([*names, WEIGHT]).rename_columns(empty.column_names) for path in paths]
+    return consolidate(pa.concat_tables([empty, *[t.cast(empty.schema) for t in tables]]))
+
+
+def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Iterator[tuple[int, pa.Table]]:
+    for step in catalog.steps():
+        if step.published_us is None or step.upto <= after or step.upto > upto:
+            continue
+        paths = [o.path for o in catalog.outputs(step.number - 1, step.number, record.feed)]
+        if paths:
+            yield step.upto, delta(record, paths)
+
+
+def _swapped(before: pa.Table, after: pa.Table) -> pa.Table:
+    if before.schema != after.schema:
+        return after
+    from headrace.state.rows import difference
+
+    return difference(after, before)

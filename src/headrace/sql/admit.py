@@ -1,0 +1,338 @@
+"""The gate: a view's text is parsed by Spark's own parser and every part of the tree must stand on a list; default deny.
+
+``admit`` runs before anything is resolved, ``check_analyzed`` after Spark's analysis, for what only types and
+resolved names show: a bare ``user``, a text cast to a timestamp that would be read as today's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import ParseException
+
+from headrace.model.errors import HeadraceError
+from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.clock import check_casts, check_text
+from headrace.sql.errors import did_you_mean, origin_place, syntax_error
+from headrace.sql.functions import is_generator, verdicts
+from headrace.sql.tree import SUBQUERIES, Tree
+
+PLANS = frozenset(
+    """
+    Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit LocalRelation
+    Offset OneRowRelation PipeOperator Pivot Project Sort SubqueryAlias Union Unpivot UnresolvedHaving
+    UnresolvedInlineTable UnresolvedQualify UnresolvedRelation UnresolvedSubqueryColumnAliases
+    UnresolvedTVFAliases UnresolvedTableValuedFunction UnresolvedWith WithWindowDefinition
+    """.split()
+)
+
+EXPRESSIONS = frozenset(
+    """
+    Add AggregateExpression Alias And AnyValue AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen
+    Cast Coalesce Concat CreateNamedStruct Cube CurrentRow Divide EqualNullSafe EqualTo Exists First GreaterThan
+    GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction Last
+    LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower MultiAlias Multiply
+    NamePlaceholder NamedArgumentExpression Not NotLikeAll NotLikeAny Or Overlay PipeExpression RLike Remainder Rollup
+    ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame
+    StringLocate StringTrim StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
+    UnaryPositive UnboundedFollowing UnboundedPreceding Unnest UnresolvedAlias UnresolvedAttribute
+    UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedOrdinal
+    UnresolvedPipeAggregateOrdinal UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression
+    UnspecifiedFrame WindowExpression WindowSpecDefinition WindowSpecReference
+    """.split()
+)
+
+# Names that Spark takes for a function without parentheses when no column in reach has them.
+BARE = frozenset(
+    "current_catalog current_database current_date current_schema current_time current_timestamp current_user "
+    "localtime localtimestamp session_user".split()
+)
+
+_PARAMETER = ("a parameter", "a view is complete in its file; write the value")
+_HINT = ("a hint", "Headrace plans the query itself; leave the hint out")
+_COLLATION = ("COLLATE", "only the collation UTF8_BINARY is supported; compare lower(...) instead")
+_PLACED = ("SORT BY, CLUSTER BY or DISTRIBUTE BY", "a view has no partitions to place rows in; use ORDER BY")
+_NAME = ("IDENTIFIER()", "write the name itself")
+_TIME_TRAVEL = ("VERSION AS OF or TIMESTAMP AS OF", "a view reads its relations as they are at each step")
+_NEAR = ("a NEAREST BY join", "it is not maintained yet")
+
+# Class -> clause and why, for what is likely to be met. Whatever is on no list is refused under its class name.
+REFUSALS: dict[str, tuple[str, str]] = {
+    "AsOfJoin": ("ASOF JOIN", "it is not maintained yet"),
+    "Collate": _COLLATION,
+    "CompoundBody": ("BEGIN ... END", "a view is one SELECT"),
+    "CurrentDate": ("current_date", "the clock is not an input of views yet"),
+    "CurrentTime": ("current_time", "the clock is not an input of views yet"),
+    "CurrentTimestamp": ("current_timestamp", "the clock is not an input of views yet"),
+    "ExpressionWithUnresolvedIdentifier": _NAME,
+    "JsonTable": ("JSON_TABLE", "use from_json and explode"),
+    "NamedParameter": _PARAMETER,
+    "NamedStreamingRelation": ("STREAM", "every relation is followed; leave STREAM out"),
+    "NearestByJoin": _NEAR,
+    "PlanWithUnresolvedIdentifier": _NAME,
+    "PosParameter": _PARAMETER,
+    "RelationChanges": ("CHANGES", "a view is written over contents; Headrace follows the changes"),
+    "RelationTimeTravel": _TIME_TRAVEL,
+    "RepartitionByExpression": _PLACED,
+    "Sample": ("TABLESAMPLE", "which rows it takes is not determined"),
+    "ScriptTransformation": ("TRANSFORM ... USING", "it runs a program"),
+    "UnresolvedCollation": _COLLATION,
+    "UnresolvedHint": _HINT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One column of a view's order of presentation."""
+
+    column: str
+    descending: bool
+    nulls_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """``relations``: those read, spelled as declared, in order of first mention. ``order``: the outermost ORDER BY
+    when all its entries are output columns (named, or by number), else empty. ``plan``: Spark's parsed plan."""
+
+    relations: tuple[str, ...]
+    order: tuple[Ordering, ...]
+    plan: Any
+
+
+def admit(catalyst: Catalyst, text: str, relations: Collection[str], where: str = "") -> Admitted:
+    """Admit a view's text over the declared ``relations``; nothing is resolved or run.
+
+    Raises ``HeadraceError``: sql.syntax, sql.refused, sql.unknown_relation, sql.not_deterministic.
+    """
+    session: Any = catalyst.spark
+    if "${" in text and session.conf.get("spark.sql.variable.substitute") == "true":
+        raise HeadraceError("sql.refused", "${...} is not admitted", where=where, why="a view is complete in its file")
+    parser = session._jsparkSession.sessionState().sqlParser()
+    try:
+        check_text(catalyst, parser, text, where)
+        plan = parser.parsePlan(text)
+    except ParseException as error:
+        raise syntax_error(error, where) from None
+    gate = _Gate(Tree(catalyst), {name.lower(): name for name in relations}, where)
+    gate.plan(plan, frozenset())
+    return Admitted(tuple(gate.found), _presentation(catalyst, plan), plan)
+
+
+class _Gate:
+    def __init__(self, tree: Tree, declared: dict[str, str], where: str) -> None:
+        self.tree, self.declared, self.where = tree, declared, where
+        self.found: list[str] = []
+
+    def refused(self, node: Any, clause: str, why: str, code: str = "sql.refused") -> HeadraceError:
+        return HeadraceError(code, f"{clause} is not admitted in a view", where=origin_place(self.where, node), why=why)
+
+    def plan(self, plan: Any, scope: frozenset[str]) -> None:
+        """``scope``: lower-case names of the common table expressions in reach."""
+        kind = class_name(plan)
+        if kind not in PLANS:
+            raise self.refused(plan, *REFUSALS.get(kind, (kind, "only a SELECT is, made of known clauses")))
+        if kind == "UnresolvedWith":
+            self.common(plan, scope)
+            return
+        if kind == "UnresolvedRelation":
+            self.relation(plan, scope)
+        elif kind == "UnresolvedTableValuedFunction":
+            self.table_function(plan)
+        elif kind == "Sort" and not plan.productElement(1):
+            raise self.refused(plan, *_PLACED)
+        self.inside(plan, scope)
+
+    def inside(self, node: Any, scope: frozenset[str]) -> None:
+        for kind, part in self.tree.inside(node):
+            if kind == "plan":
+                self.plan(part, scope)
+            elif kind == "expression":
+                self.expression(part, scope)
+            elif "collate" in str(part.sql()).lower():
+                raise self.refused(node, *_COLLATION)
+
+    def common(self, plan: Any, scope: frozenset[str]) -> None:
+        """WITH: each definition sees the ones before it (and itself when recursive), the body sees all."""
+        recursive = bool(plan.allowRecursion())
+        for entry in self.tree.catalyst.items(plan.cteRelations()):
+            name = str(entry.productElement(0)).lower()
+            self.plan(entry.productElement(1), scope | {name} if recursive else scope)
+            scope |= {name}
+        self.plan(plan.child(), scope)
+
+    def relation(self, plan: Any, scope: frozenset[str]) -> None:
+        parts = [str(part) for part in self.tree.catalyst.items(plan.multipartIdentifier())]
+        name = ".".join(parts)
+        if len(parts) > 1:
+            raise self.refused(plan, f"the relation {name}", "a relation of the project has one name; no path, no catalog")
+        if name.lower() in scope:
+            return
+        if plan.options().size() or plan.isStreaming():
+            raise self.refused(plan, f"{name} with options", "how a relation is read is set in its source")
+        if name.lower() not in self.declared:
+            known = sorted(self.declared.values())
+            raise HeadraceError(
+                "sql.unknown_relation",
+                f"there is no table or view '{name}'",
+                where=origin_place(self.where, plan),
+                why=f"the project has {', '.join(known) if known else 'no relation yet'}",
+                next=did_you_mean(name, known),
+            )
+        if self.declared[name.lower()] not in self.found:
+            self.found.append(self.declared[name.lower()])
+
+    def table_function(self, plan: Any) -> None:
+        name = ".".join(str(part) for part in self.tree.catalyst.items(plan.name()))
+        if not is_generator(name):
+            why = verdicts()[name.lower()].note if name.lower() in verdicts() else "no such function is known"
+            raise self.refused(plan, f"{name}() in FROM", why)
+
+    def expression(self, expression: Any, scope: frozenset[str]) -> None:
+        kind = class_name(expression)
+        if kind not in EXPRESSIONS:
+            clause, why = REFUSALS.get(kind, (kind, "it is not on the list of what a view may contain"))
+            code = "sql.not_deterministic" if kind.startswith("Current") else "sql.refused"
+            raise self.refused(expression, clause, why, code)
+        if kind == "UnresolvedFunction":
+            self.function(expression, [str(part) for part in self.tree.catalyst.items(expression.nameParts())])
+        elif kind == "UnresolvedGenerator":
+            identifier = expression.name()
+            catalog_parts = [part.get() for part in (identifier.catalog(), identifier.database()) if part.isDefined()]
+            self.function(expression, [*catalog_parts, str(identifier.funcName())])
+        elif kind == "UnresolvedAttribute":
+            self.bare_name(expression)
+        self.inside(expression, scope)
+
+    def function(self, expression: Any, parts: list[str]) -> None:
+        name = ".".join(parts)
+        verdict = verdicts().get(name.lower())
+        if verdict is None:
+            known = [v.name for v in verdicts().values() if v.kind != "refused"]
+            raise HeadraceError(
+                "sql.refused",
+                f"the function {name} is not admitted in a view",
+                where=origin_place(self.where, expression),
+                why="it is not on the list of known functions; docs/reference/functions.md has them",
+                next=did_you_mean(name, known),
+            )
+        if verdict.kind == "refused":
+            raise self.refused(expression, f"the function {name}", verdict.note, verdict.code)
+        if verdict.name == "unix_timestamp" and expression.arguments().isEmpty():
+            raise self.refused(expression, "unix_timestamp()", "the clock is not an input of views yet", "sql.not_deterministic")
+
+    def bare_name(self, attribute: Any) -> None:
+        parts = [str(part) for part in self.tree.catalyst.items(attribute.nameParts())]
+        if len(parts) == 1 and parts[0].lower() in BARE:
+            verdict = verdicts()[parts[0].lower()]
+            why = f"{verdict.note}; if a column has this name, write relation.{parts[0]}"
+            raise self.refused(attribute, parts[0], why, verdict.code)
+
+
+# -- the order of presentation ------------------------------------------------------------------------------
+
+
+def _presentation(catalyst: Catalyst, plan: Any) -> tuple[Ordering, ...]:
+    while class_name(plan) in ("UnresolvedWith", "GlobalLimit", "LocalLimit", "Offset"):
+        plan = plan.child()
+    if class_name(plan) != "Sort":
+        return ()
+    columns = _output_names(catalyst, plan.child())
+    found = []
+    for entry in catalyst.items(plan.order()):
+        name = _output_name(catalyst, entry.child(), columns)
+        if name is None:
+            return ()
+        last = class_name(entry.nullOrdering()) == "NullsLast"
+        found.append(Ordering(name, class_name(entry.direction()) == "Descending", last))
+    return tuple(found)
+
+
+def _output_names(catalyst: Catalyst, plan: Any) -> list[str | None]:
+    """What the SELECT list shows of its columns' names; None where only analysis knows, all from a star on."""
+    while class_name(plan) in ("Distinct", "UnresolvedHaving", "UnresolvedQualify", "WithWindowDefinition"):
+        plan = plan.child()
+    if class_name(plan) not in ("Project", "Aggregate"):
+        return []
+    entries = plan.projectList() if class_name(plan) == "Project" else plan.aggregateExpressions()
+    names: list[str | None] = []
+    for entry in catalyst.items(entries):
+        if "Star" in class_name(entry):
+            return []
+        if class_name(entry) == "Alias":
+            names.append(str(entry.name()))
+        elif class_name(entry) == "UnresolvedAttribute":
+            names.append(str(catalyst.items(entry.nameParts())[-1]))
+        else:
+            names.append(None)
+    return names
+
+
+def _output_name(catalyst: Catalyst, expression: Any, columns: list[str | None]) -> str | None:
+    if class_name(expression) == "UnresolvedOrdinal":
+        ordinal = int(expression.ordinal())
+        return columns[ordinal - 1] if 0 < ordinal <= len(columns) else None
+    if class_name(expression) != "UnresolvedAttribute":
+        return None
+    name = str(catalyst.items(expression.nameParts())[-1])
+    named = [c for c in columns if c is not None and c.lower() == name.lower()]
+    if named:
+        return named[0]
+    return name if not columns else None
+
+
+# -- after analysis -----------------------------------------------------------------------------------------
+
+_RESOLVED: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp"),
+        ("sql.not_deterministic", "the clock is not an input of views yet"),
+    ),
+    **dict.fromkeys(
+        ("CurrentUser", "CurrentCatalog", "CurrentDatabase", "CurrentPath", "VariableReference"),
+        ("sql.not_deterministic", "it depends on the session; if a column was meant, write relation.column"),
+    ),
+    **dict.fromkeys(
+        ("PythonUDF", "PythonUDAF", "ScalaUDF", "ScalaAggregator", "CallMethodViaReflection", "HiveGenericUDF"),
+        ("sql.refused", "it runs code that is not Spark's own"),
+    ),
+}
+
+
+def check_analyzed(catalyst: Catalyst, analyzed: Any, where: str = "") -> None:
+    """The second gate, over the analyzed plan of an admitted text; relations (temporary views) are not entered.
+
+    Raises ``HeadraceError``: sql.refused, sql.not_deterministic.
+    """
+    _check_plan(Tree(catalyst), analyzed, where)
+
+
+def _check_plan(tree: Tree, plan: Any, where: str) -> None:
+    if class_name(plan) in ("View", "MapInArrow"):
+        return
+    for expression in tree.catalyst.items(plan.expressions()):
+        _check_resolved(tree, expression, where)
+    for child in tree.catalyst.items(plan.children()):
+        _check_plan(tree, child, where)
+
+
+def _check_resolved(tree: Tree, expression: Any, where: str) -> None:
+    kind = class_name(expression)
+    if kind in ("AttributeReference", "Literal", "OuterReference"):
+        return
+    children = tree.evaluated(expression)
+    if kind in _RESOLVED:
+        code, why = _RESOLVED[kind]
+        what = f"{expression.prettyName()} is not admitted in a view"
+        raise HeadraceError(code, what, where=origin_place(where, expression), why=why)
+    for child in children:
+        _check_resolved(tree, child, where)
+    check_casts(tree.catalyst, expression, where)
+    if not expression.deterministic() and all(child.deterministic() for child in children):
+        what = f"{expression.prettyName()} is not admitted in a view"
+        place = origin_place(where, expression)
+        raise HeadraceError("sql.not_deterministic", what, where=place, why="Spark says its value is not determined")
+    if kind in SUBQUERIES:
+        _check_plan(tree, expression.plan(), where)

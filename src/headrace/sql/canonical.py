@@ -1,0 +1,161 @@
+"""The canonical form of a query: what SQL leaves open is determined by content, the same way in circuit and batch.
+
+Rewrites Catalyst's optimized plan; types, names and ids of the output columns stay. What is closed, and how:
+docs/decisions/0004-admission-and-canonical-form.md; which function: headrace.sql.functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from headrace.sql.build import Build
+from headrace.sql.canonical_aggregate import Aggregates, accumulates
+from headrace.sql.canonical_window import Windows
+from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.tree import SUBQUERIES, Tree
+
+_LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
+_PASSING = ("Project", "SubqueryAlias")
+
+
+def canonical(catalyst: Catalyst, optimized_plan: Any, *, for_batch: bool) -> Any:
+    """The canonical form of an optimized plan; relations (``MapInArrow`` leaves) are not entered.
+
+    ``for_batch``: sums and means are made exact too, and an order of presentation is kept. Without it they are left
+    to the accumulating operator, which is exact by itself, wherever that operator will do the whole Aggregate.
+    Raises ``HeadraceError`` (sql.not_deterministic) where ties cannot be broken.
+    """
+    return _Canonical(catalyst, for_batch).plan(optimized_plan, limited=False)
+
+
+def execute(catalyst: Catalyst, plan: Any) -> DataFrame:
+    """A logical plan as a DataFrame of the session."""
+    session: Any = catalyst.spark
+    rows = catalyst.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    return ClassicDataFrame(rows, session)
+
+
+def optimized(catalyst: Catalyst, frame: DataFrame) -> Any:
+    """The optimized plan of a query in which text cast to a timestamp never reads the clock.
+
+    The guard goes in before the optimizer, which may compute such a cast and leave today's date as a constant.
+    """
+    execution = frame._jdf.queryExecution()
+    build, tree = Build(catalyst), Tree(catalyst)
+    guarded = _guarded(build, tree, execution.analyzed())
+    if guarded is execution.analyzed():
+        return execution.optimizedPlan()
+    return execute(catalyst, guarded)._jdf.queryExecution().optimizedPlan()
+
+
+class _Canonical:
+    def __init__(self, catalyst: Catalyst, for_batch: bool) -> None:
+        self.catalyst, self.for_batch = catalyst, for_batch
+        self.tree, self.build = Tree(catalyst), Build(catalyst)
+        self.aggregates = Aggregates(self.build)
+        self.windows = Windows(self.build, self.tree, self.aggregates)
+
+    def plan(self, plan: Any, limited: bool) -> Any:
+        """``limited``: the rows go to a LIMIT or OFFSET as they come, so that their order says which are taken."""
+        kind = class_name(plan)
+        if kind == "MapInArrow":
+            return plan
+        below = kind in _LIMITS or (limited and kind in _PASSING)
+        children = self.catalyst.items(plan.children())
+        new = [self.plan(child, below) for child in children]
+        if any(a is not b for a, b in zip(children, new, strict=True)):
+            plan = plan.withNewChildren(self.catalyst.seq(new))
+        plan = self.tree.with_expressions(plan, self.expression)
+        if kind == "Aggregate":
+            return self.aggregate(plan)
+        if kind == "Window":
+            return self.windows.rewrite(plan)
+        if kind == "Sort":
+            return self.sort(plan, limited)
+        if kind in _LIMITS:
+            return self.limit(plan, kind)
+        return plan.child() if kind == "WindowGroupLimit" else plan
+
+    def expression(self, expression: Any) -> Any:
+        return self.tree.transformed(expression, self.part)
+
+    def part(self, expression: Any) -> Any:
+        kind = class_name(expression)
+        if kind == "Cast":
+            return self.build.guarded(expression)
+        if kind in SUBQUERIES:
+            inner = expression.plan()
+            changed = self.plan(inner, limited=False)
+            return expression if changed is inner else expression.withNewPlan(changed)
+        return expression
+
+    def aggregate(self, plan: Any) -> Any:
+        found: list[Any] = []
+
+        def collect(expression: Any) -> Any:
+            if class_name(expression) == "AggregateExpression":
+                found.append(expression)
+            return expression
+
+        self.tree.with_expressions(plan, lambda e: self.tree.transformed(e, collect))
+        exact = self.for_batch or not all(accumulates(a) for a in found)
+
+        def close(expression: Any) -> Any:
+            if class_name(expression) != "AggregateExpression":
+                return expression
+            return self.aggregates.replace(expression, exact)
+
+        return self.tree.with_expressions(plan, lambda e: self.tree.transformed(e, close))
+
+    def sort(self, plan: Any, limited: bool) -> Any:
+        if limited:
+            return self.sorted(plan.child(), self.catalyst.items(plan.order()))
+        return plan if self.for_batch else plan.child()
+
+    def sorted(self, child: Any, order: list[Any]) -> Any:
+        whole = self.catalyst.seq(self.windows.total(child, [], order))
+        return self.catalyst.logical.Sort(whole, True, child, self.build.none())
+
+    def limit(self, plan: Any, kind: str) -> Any:
+        """A limit over rows in a total order. A LocalLimit is made anew: the optimizer also leaves some further down."""
+        child = plan.child()
+        if kind == "LocalLimit":
+            return child
+        if not self.in_order(child):
+            child = self.sorted(child, [])
+        if kind == "Offset":
+            return plan.withNewChildren(self.catalyst.seq([child]))
+        local = self.catalyst.logical.LocalLimit(plan.limitExpr(), child)
+        return self.catalyst.logical.GlobalLimit(plan.limitExpr(), local)
+
+    def in_order(self, plan: Any) -> bool:
+        while class_name(plan) in (*_PASSING, *_LIMITS):
+            plan = plan.child()
+        return class_name(plan) == "Sort"
+
+
+def _guarded(build: Build, tree: Tree, plan: Any) -> Any:
+    if class_name(plan) == "MapInArrow":
+        return plan
+
+    def part(expression: Any) -> Any:
+        if class_name(expression) == "Cast":
+            return build.guarded(expression)
+        replaced = tree.replacement(expression)
+        if replaced is not None:
+            changed = tree.transformed(replaced, part)
+            return expression if changed is replaced else changed
+        if class_name(expression) in SUBQUERIES:
+            inner = expression.plan()
+            changed = _guarded(build, tree, inner)
+            return expression if changed is inner else expression.withNewPlan(changed)
+        return expression
+
+    children = build.catalyst.items(plan.children())
+    new = [_guarded(build, tree, child) for child in children]
+    if any(a is not b for a, b in zip(children, new, strict=True)):
+        plan = plan.withNewChildren(build.catalyst.seq(new))
+    return tree.with_expressions(plan, lambda e: tree.transformed(e, part))

@@ -1,0 +1,190 @@
+"""Windows in which the answer depends on how rows that tie in ORDER BY happen to lie, rewritten so that it does not.
+
+The *total* order is the user's order, then every other column of the input, ascending. Functions that see single
+rows (row_number, lag, ROWS frames) get the total order. Functions of peers (rank, RANGE frames) keep the user's; where
+such a frame is asked for its first or n-th row, the row's number in the total order decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.sql.build import Build
+from headrace.sql.canonical_aggregate import Aggregates
+from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.tree import Tree
+
+PEERS = ("Rank", "DenseRank", "PercentRank", "CumeDist")
+SEQUENCES = ("First", "Last", "NthValue", "CollectList")
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What becomes of one Window node: two nodes, and the columns made of theirs."""
+
+    total: list[Any] = field(default_factory=list)
+    peers: list[Any] = field(default_factory=list)
+    finished: dict[int, Any] = field(default_factory=dict)
+    number: Any = None  # the row's number in the total order, once some frame needs it
+    changed: bool = False
+
+
+class Windows:
+    """The rewriting of Window nodes. Bound to one session."""
+
+    def __init__(self, build: Build, tree: Tree, aggregates: Aggregates) -> None:
+        self.build, self.tree, self.aggregates = build, tree, aggregates
+        self.catalyst, self.expressions = build.catalyst, build.expressions
+
+    def rewrite(self, plan: Any) -> Any:
+        """The node, or up to two Window nodes under a Project with the same output; the same object if all is closed."""
+        partition = self.catalyst.items(plan.partitionSpec())
+        order = self.catalyst.items(plan.orderSpec())
+        entries = self.catalyst.items(plan.windowExpressions())
+        parts = _Parts()
+        for entry in entries:
+            self.entry(entry, parts)
+        if not parts.changed and not parts.total:
+            return plan
+        node = plan.child()
+        if parts.total:
+            whole = self.total(node, partition, order)
+            node = self.window(plan, node, partition, whole, parts.total)
+        if parts.peers:
+            node = self.window(plan, node, partition, order, parts.peers)
+        attributes = self.catalyst.items(plan.child().output())
+        made = [parts.finished.get(e.exprId().id()) or e.toAttribute() for e in entries]
+        return self.catalyst.logical.Project(self.catalyst.seq(attributes + made), node)
+
+    def window(self, plan: Any, child: Any, partition: list[Any], order: list[Any], entries: list[Any]) -> Any:
+        seq = self.catalyst.seq
+        placed = []
+        for entry in entries:
+            expression = entry.child()
+            frame = expression.windowSpec().frameSpecification()
+            spec = self.expressions.WindowSpecDefinition(seq(partition), seq(order), frame)
+            new = self.expressions.WindowExpression(expression.windowFunction(), spec)
+            placed.append(entry.withNewChildren(seq([new])))
+        return self.catalyst.logical.Window(seq(placed), seq(partition), seq(order), child, plan.hint())
+
+    def total(self, child: Any, partition: list[Any], order: list[Any]) -> list[Any]:
+        """The user's order and after it all columns of the child that it leaves open."""
+        fixed = {e.exprId().id() for e in partition if class_name(e) == "AttributeReference"}
+        fixed |= {o.child().exprId().id() for o in order if class_name(o.child()) == "AttributeReference"}
+        added = []
+        for attribute in self.catalyst.items(child.output()):
+            floating = self.build.floating(attribute)
+            if attribute.exprId().id() not in fixed:
+                self.build.orderable(attribute, "an order in which rows may tie")
+                added.append(self.build.ascending(attribute))
+            if floating:  # -0.0 and 0.0 are equal to an order, but not the same row
+                text = self.build.cast(attribute, self.build.types.DataTypes.StringType)
+                added.append(self.build.ascending(text))
+        return order + added
+
+    def entry(self, entry: Any, parts: _Parts) -> None:
+        expression = entry.child()
+        function, frame = expression.windowFunction(), expression.windowSpec().frameSpecification()
+        rows, whole = class_name(frame.frameType()) == "RowFrame", self.is_whole(frame)
+        inner = function.aggregateFunction() if class_name(function) == "AggregateExpression" else function
+        if class_name(inner) in PEERS:
+            parts.peers.append(entry)
+        elif class_name(inner) in SEQUENCES and not rows and not whole:
+            self.range_sequence(entry, inner, parts)
+        elif class_name(inner) in SEQUENCES:
+            parts.total.append(self.framed(entry, function, self.row_frame() if whole else frame))
+        elif class_name(function) == "AggregateExpression":
+            self.aggregate(entry, function, parts.total if rows and not whole else parts.peers, parts)
+        else:
+            parts.total.append(entry)
+
+    def aggregate(self, entry: Any, function: Any, group: list[Any], parts: _Parts) -> None:
+        """An aggregate over the set of a frame's rows, each of its parts in a window of its own."""
+        # A sum of integers stays one: that it overflows on the way is left to Spark here.
+        integral = type_text(function.aggregateFunction()) == "bigint"
+        replaced = self.aggregates.replace(function, exact=not integral)
+        if replaced is function:
+            group.append(entry)
+            return
+        frame = entry.child().windowSpec().frameSpecification()
+        self.finish(entry, replaced, frame, group, parts)
+
+    def finish(self, entry: Any, replaced: Any, frame: Any, group: list[Any], parts: _Parts) -> None:
+        def windowed(expression: Any) -> Any:
+            if class_name(expression) != "AggregateExpression":
+                return expression
+            inner = self.build.alias(self.framed(entry, expression, frame).child(), "part")
+            group.append(inner)
+            return inner.toAttribute()
+
+        parts.changed = True
+        result = self.tree.transformed(replaced, windowed)
+        parts.finished[entry.exprId().id()] = entry.withNewChildren(self.catalyst.seq([result]))
+
+    def range_sequence(self, entry: Any, function: Any, parts: _Parts) -> None:
+        """The first, last, n-th or all rows of a RANGE frame, told apart by their number in the total order."""
+        frame = entry.child().windowSpec().frameSpecification()
+        kind = class_name(function)
+        shortcut = self.shortcut(function, frame)
+        if shortcut is not None:
+            parts.total.append(self.framed(entry, entry.child().windowFunction(), shortcut))
+            return
+        if parts.number is None:
+            number = self.framed(entry, self.expressions.RowNumber(), self.row_frame(upper="CurrentRow"))
+            parts.number = self.build.alias(number.child(), "number")
+            parts.total.append(parts.number)
+        value = self.catalyst.items(function.children())[0]
+        pair = self.build.struct(n=parts.number.toAttribute(), v=value)
+        if function.ignoreNulls():
+            pair = self.build.present(value, pair)
+        made = self.aggregates.made
+        if kind in ("First", "Last"):
+            self.build.orderable(value, function.prettyName())
+            least = made.Min(pair) if kind == "First" else made.Max(pair)
+            result = self.build.field(self.over(least, entry), 1)
+        else:
+            self.build.orderable(value, function.prettyName())
+            rows = self.expressions.SortArray(self.over(made.CollectList(pair), entry))
+            result = self.values(rows) if kind == "CollectList" else self.nth(rows, function)
+        self.finish(entry, result, frame, parts.peers, parts)
+
+    def over(self, function: Any, entry: Any) -> Any:
+        given = entry.child().windowFunction()
+        chosen = given.filter() if class_name(given) == "AggregateExpression" else self.build.none()
+        return function.toAggregateExpression(False, chosen)
+
+    def values(self, rows: Any) -> Any:
+        element = rows.dataType().elementType()
+        return self.expressions.GetArrayStructFields(rows, element.fields()[1], 1, 2, False)
+
+    def nth(self, rows: Any, function: Any) -> Any:
+        offset = self.expressions.Subtract(function.offset(), self.build.literal(1))
+        return self.build.field(self.expressions.GetArrayItem(rows, offset, False), 1)
+
+    def shortcut(self, function: Any, frame: Any) -> Any | None:
+        """A ROWS frame that begins (or ends) with the same row, when nothing but that row is asked for."""
+        if class_name(function) == "First" and not function.ignoreNulls():
+            if class_name(frame.lower()) == "UnboundedPreceding" and self.reaches(frame.upper(), forward=True):
+                return self.row_frame(upper="CurrentRow")
+        if class_name(function) == "Last" and not function.ignoreNulls():
+            if class_name(frame.upper()) == "UnboundedFollowing" and self.reaches(frame.lower(), forward=False):
+                return self.row_frame(lower="CurrentRow")
+        return None
+
+    def reaches(self, bound: Any, forward: bool) -> bool:
+        """Whether a frame with this bound always holds the row itself."""
+        return class_name(bound) in ("CurrentRow", "UnboundedFollowing" if forward else "UnboundedPreceding")
+
+    def row_frame(self, lower: str = "UnboundedPreceding", upper: str = "UnboundedFollowing") -> Any:
+        single = self.build.single
+        return self.expressions.SpecifiedWindowFrame(single("RowFrame"), single(lower), single(upper))
+
+    def is_whole(self, frame: Any) -> bool:
+        return (class_name(frame.lower()), class_name(frame.upper())) == ("UnboundedPreceding", "UnboundedFollowing")
+
+    def framed(self, entry: Any, function: Any, frame: Any) -> Any:
+        """The entry with another function or frame; partition and order are put in with the node's."""
+        old = entry.child().windowSpec()
+        spec = self.expressions.WindowSpecDefinition(old.partitionSpec(), old.orderSpec(), frame)
+        return entry.withNewChildren(self.catalyst.seq([self.expressions.WindowExpression(function, spec)]))

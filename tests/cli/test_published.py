@@ -1,0 +1,196 @@
+"""Views are read from their published files: without a JVM, without a lock, beside a running `up` or without one.
+
+Method: a catalogue and files of steps written here as the engine writes them; the installed commands read them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pytest
+
+from headrace.catalog.store import Catalog, Output, ViewRecord
+from headrace.control import lock
+from headrace.model.schema import Column, ViewSchema
+from headrace.state.run import write_run
+
+COMMAND = Path(sys.executable).with_name("headrace")
+SCHEMA = ViewSchema(
+    "revenue", 1, (Column("region", "string"), Column("total", "decimal(12,2)"), Column("n", "bigint")), ("region",)
+)
+Row = tuple[str | None, str, int, int]  # region, total, n, weight
+
+
+class Published:
+    """A project with one view whose steps a test publishes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.step = folder, 0
+        (folder / "views").mkdir()
+        (folder / "headrace.yaml").write_text("")
+        (folder / "views/revenue.sql").write_text("SELECT 1")
+        (folder / "views/later.sql").write_text("SELECT 2")
+        (folder / ".headrace").mkdir()
+        self.catalog = Catalog(folder / ".headrace/catalog.db")
+        self.catalog.put_view(ViewRecord(SCHEMA, "SELECT 1", "f", "live", "", 0))
+
+    def publish(self, upto: int, rows: list[Row]) -> None:
+        self.step += 1
+        path = self.folder / ".headrace" / f"{self.step}.arrow"
+        regions, totals, counts, weights = zip(*rows, strict=True)
+        columns = [
+            pa.array(regions, pa.string()),
+            pa.array([Decimal(total) for total in totals], pa.decimal128(12, 2)),
+            pa.array(counts, pa.int64()),
+            pa.array(weights, pa.int64()),
+        ]
+        write_run(path, pa.Table.from_arrays(columns, names=["c0", "c1", "c2", "_w"]))
+        self.catalog.record_step(self.step, upto - 1, upto, False, 0)
+        self.catalog.publish(self.step, [Output(self.step, "revenue@1", str(path), len(rows), 0)], 1)
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Published:
+    project = Published(tmp_path)
+    project.publish(10, [("south", "5.00", 1, 1), ("north", "19.90", 2, 1), (None, "0.00", 7, 2)])
+    return project
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=folder)
+
+
+def test_views_lists_what_is_published_and_what_is_only_defined(published: Published) -> None:
+    done = run(published.folder, "views")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["name", "version", "state", "commit", "rows"]
+    assert lines[2:] == [["revenue", "1", "live", "10", "4"], ["later", "new"]]
+    answer = json.loads(run(published.folder, "views", "--json").stdout)["views"]
+    assert [(view["name"], view.get("rows")) for view in answer] == [("revenue", 4), ("later", None)]
+    assert json.loads(run(published.folder, "status", "--json").stdout)["state"] == "stopped"
+
+
+def test_show_prints_the_rows_of_one_commit(published: Published) -> None:
+    done = run(published.folder, "show", "Revenue")
+    assert done.returncode == 0, done.stderr
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert lines == [
+        "revenue at commit 10: 4 rows",
+        "",
+        "region  total  n",
+        "─" * 16,
+        "NULL     0.00  7",
+        "NULL     0.00  7",
+        "north   19.90  2",
+        "south    5.00  1",
+    ]
+
+
+def test_show_as_json_and_csv(published: Published) -> None:
+    answer = json.loads(run(published.folder, "show", "revenue", "--json", "-o", "total:desc", "-n", "2").stdout)
+    assert answer == {
+        "view": "revenue",
+        "version": 1,
+        "commit": 10,
+        "total": 4,
+        "columns": [
+            {"name": "region", "type": "string"},
+            {"name": "total", "type": "decimal(12,2)"},
+            {"name": "n", "type": "bigint"},
+        ],
+        "rows": [["north", "19.90", 2], ["south", "5.00", 1]],
+    }
+    done = run(published.folder, "show", "revenue", "--csv", "-o", "n")
+    assert done.stdout == "region,total,n\nsouth,5.00,1\nnorth,19.90,2\n,0.00,7\n,0.00,7\n"
+
+
+def test_a_limited_table_says_so(published: Published) -> None:
+    assert run(published.folder, "show", "revenue", "-n", "1").stdout.endswith("\n1 of 4 rows (--limit shows more)\n")
+
+
+@pytest.mark.parametrize("verb", ["show", "watch"])
+def test_a_view_that_is_misspelt_or_not_built_yet_is_told_apart(published: Published, verb: str) -> None:
+    done = run(published.folder, verb, "revenu", "--json")
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["code"], error["next"]) == (1, "view.unknown", "did you mean 'revenue'?")
+    error = json.loads(run(published.folder, verb, "later", "--json").stderr)["error"]
+    assert (error["code"], error["where"]) == ("view.unknown", "views/later.sql")
+    assert "`headrace up` builds it" in error["next"]
+    done = run(published.folder, "show", "revenue", "-o", "totl")
+    assert done.returncode == 2
+    assert "did you mean 'total'?" in done.stderr
+
+
+def test_a_project_that_never_ran_has_only_definitions(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yaml").write_text("")
+    assert "There are no views yet" in run(tmp_path, "views").stdout
+    assert "the project has no views yet" in run(tmp_path, "show", "x").stderr
+    assert not (tmp_path / ".headrace").exists()
+
+
+def test_reading_needs_no_lock(published: Published) -> None:
+    with lock.hold(published.folder, "headrace up"):
+        assert run(published.folder, "show", "revenue").returncode == 0
+        assert run(published.folder, "views").returncode == 0
+
+
+@contextlib.contextmanager
+def watching(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`headrace watch revenue` at work; killed when the test has not ended it."""
+    process = subprocess.Popen(
+        [COMMAND, "watch", "revenue", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def read_line(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
+
+
+def test_watch_tells_each_step_whole_as_it_comes(published: Published) -> None:
+    with watching(published.folder, "--json") as process:
+        line = json.loads(read_line(process.stdout))
+        assert (line["commit"], line["snapshot"]) == (10, True)
+        assert [(change["weight"], change["row"]["region"]) for change in line["changes"]] == [
+            (2, None),
+            (1, "north"),
+            (1, "south"),
+        ]
+        published.publish(12, [("north", "19.90", 2, -1), ("north", "21.00", 3, 1)])
+        assert json.loads(read_line(process.stdout)) == {
+            "commit": 12,
+            "snapshot": False,
+            "changes": [
+                {"weight": -1, "row": {"region": "north", "total": "19.90", "n": 2}},
+                {"weight": 1, "row": {"region": "north", "total": "21.00", "n": 3}},
+            ],
+        }
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err.strip()) == (0, "", "")
+
+
+def test_watch_without_the_rows_of_now_begins_with_the_first_change(published: Published) -> None:
+    with watching(published.folder, "--no-snapshot") as process:
+        assert read_line(process.stderr) == "revenue at commit 10: 4 rows; Ctrl-C ends\n"
+        published.publish(11, [("south", "5.00", 1, -1)])
+        assert read_line(process.stdout) == "      11 - region=south  total=5.00  n=1\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err.strip()) == (0, "", "")

@@ -1,0 +1,44 @@
+"""One PostgreSQL server for all tests of sinks, and an empty store for each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sink_stores import DuckdbStore, PostgresStore, Store
+
+from headrace.testing.postgres import PostgresServer
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def sink_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    with PostgresServer(tmp_path_factory.mktemp("sinks") / "server") as server:
+        yield server
+        server.stop(immediate=True)  # nothing in it is kept
+
+
+@pytest.fixture
+def postgres_store(sink_server: PostgresServer) -> Iterator[PostgresStore]:
+    """An empty database."""
+    store = PostgresStore(sink_server.create_database(f"sink_{next(_NUMBERS)}"))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def duckdb_store(tmp_path: Path) -> Iterator[DuckdbStore]:
+    """A file that does not exist yet."""
+    store = DuckdbStore(tmp_path / "warehouse.duckdb")
+    yield store
+    store.close()
+
+
+@pytest.fixture(params=["postgres", "duckdb"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Each store in turn."""
+    found: Store = request.getfixturevalue(f"{request.param}_store")
+    return found
