@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from headrace.model.errors import CODES, HeadraceError
+from headrace.sql.functions import verdicts
 
 DOCS = Path(__file__).resolve().parent
 
@@ -44,7 +45,33 @@ def errors_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES: tuple[tuple[str, Callable[[], str]], ...] = (("reference/errors.md", errors_page),)
+def functions_page() -> str:
+    """Every function of Spark with its class, from the table of headrace.sql.functions."""
+    lines = [
+        "# Functions",
+        "",
+        "<!-- Written by `make docs` from src/headrace/sql/functions.py; edit that table, not this page. -->",
+        "",
+        "Every function of Spark 4.3, in one of three classes.",
+        "",
+        "- **exact**: the value follows from the row, or from the group's rows whatever their order and partitioning.",
+        "- **canonicalised**: Spark leaves the answer open, mostly where rows tie; Headrace closes it as noted,",
+        "  the same way in a maintained view, in `headrace verify` and in `headrace sql`.",
+        "- **refused**: a view with it is refused by `headrace plan`.",
+        "",
+        "| function | class | how, or why not |",
+        "|---|---|---|",
+    ]
+    for verdict in verdicts().values():
+        name = verdict.name.replace("|", "\\|")
+        lines.append(f"| `{name}` | {verdict.kind} | {verdict.note} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("reference/errors.md", errors_page),
+    ("reference/functions.md", functions_page),
+)
 
 
 def main() -> int:

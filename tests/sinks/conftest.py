@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import pytest
 from sink_stores import DuckdbStore, PostgresStore, Store
 
 from headrace.testing.postgres import PostgresServer
-
-_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +21,10 @@ def sink_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresSe
 @pytest.fixture
 def postgres_store(sink_server: PostgresServer) -> Iterator[PostgresStore]:
     """An empty database."""
-    store = PostgresStore(sink_server.create_database(f"sink_{next(_NUMBERS)}"))
+    for (schema,) in sink_server.psql("SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname !~ '^(pg_|inf)'"):
+        sink_server.psql(f"DROP SCHEMA {schema} CASCADE")
+    sink_server.psql("CREATE SCHEMA public")
+    store = PostgresStore(sink_server.dsn)
     yield store
     store.close()
 
@@ -37,7 +37,7 @@ def duckdb_store(tmp_path: Path) -> Iterator[DuckdbStore]:
     store.close()
 
 
-@pytest.fixture(params=["postgres", "duckdb"])
+@pytest.fixture(params=[pytest.param("postgres", marks=pytest.mark.postgres), "duckdb"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Each store in turn."""
     found: Store = request.getfixturevalue(f"{request.param}_store")

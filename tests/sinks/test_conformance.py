@@ -108,6 +108,15 @@ def test_rows_that_differ_in_the_sign_of_zero_are_two_rows(store: Store) -> None
     assert store.contents("zeros") == Counter({plain_row((0.0,)): 1})
 
 
+def test_contents_that_come_anew_are_taken_to_the_bit(store: Store) -> None:
+    zeros = view("zeros", [KEY, ("x", "double", lambda rng: 0.0)], ("id",))
+    zeros.rows = [(1, 0.0), (None, 0.0), (3, 0.0)]
+    sink = fill(store, zeros)
+    zeros.rows = [(1, -0.0), (None, -0.0), (3, 0.0)]
+    sink.write(delivery(2, [zeros], replacements={"zeros": zeros.whole()}))
+    assert store.holds(zeros)
+
+
 def test_all_views_of_a_delivery_and_the_progress_row_arrive_together(store: Store) -> None:
     rng = random.Random(5)
     views = [view("a", [KEY, NOTE], ("id",)), view("b", [PLACE, TOTAL]), view("c", [PLACE, KEY], ("place",))]

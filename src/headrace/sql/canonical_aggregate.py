@@ -11,7 +11,8 @@ from headrace.sql.catalyst import class_name, type_text
 from headrace.sql.exact_sums import exact_mean, exact_sum
 from headrace.sql.plan import ACCUMULATING, EXACT_INPUTS
 
-UNTOUCHED = ("Count", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BitmapAndAgg", "BitmapConstructAgg", "BitmapOrAgg", "PivotFirst")
+_BITS = ("BitAndAgg", "BitOrAgg", "BitXorAgg", "BitmapAndAgg", "BitmapConstructAgg", "BitmapOrAgg")
+UNTOUCHED = ("Count", "PivotFirst", *_BITS)
 _INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -26,6 +27,7 @@ class Aggregates:
             "Max": self.normalized,
             "Min": self.normalized,
             "Percentile": self.normalized,
+            "PercentileDisc": self.normalized,
             "CollectList": self.sorted,
             "CollectSet": self.sorted,
             "CollectUnion": self.sorted,

@@ -38,7 +38,7 @@ class Windows:
         self.catalyst, self.expressions = build.catalyst, build.expressions
 
     def rewrite(self, plan: Any) -> Any:
-        """The node, or up to two Window nodes under a Project with the same output; the same object if all is closed."""
+        """The node itself if nothing is open, else one or two Window nodes under a Project with the same output."""
         partition = self.catalyst.items(plan.partitionSpec())
         order = self.catalyst.items(plan.orderSpec())
         entries = self.catalyst.items(plan.windowExpressions())
@@ -164,17 +164,14 @@ class Windows:
 
     def shortcut(self, function: Any, frame: Any) -> Any | None:
         """A ROWS frame that begins (or ends) with the same row, when nothing but that row is asked for."""
-        if class_name(function) == "First" and not function.ignoreNulls():
-            if class_name(frame.lower()) == "UnboundedPreceding" and self.reaches(frame.upper(), forward=True):
-                return self.row_frame(upper="CurrentRow")
-        if class_name(function) == "Last" and not function.ignoreNulls():
-            if class_name(frame.upper()) == "UnboundedFollowing" and self.reaches(frame.lower(), forward=False):
-                return self.row_frame(lower="CurrentRow")
+        kind, lower, upper = class_name(function), class_name(frame.lower()), class_name(frame.upper())
+        if kind not in ("First", "Last") or function.ignoreNulls():
+            return None
+        if kind == "First" and lower == "UnboundedPreceding" and upper == "CurrentRow":
+            return self.row_frame(upper="CurrentRow")
+        if kind == "Last" and lower == "CurrentRow" and upper == "UnboundedFollowing":
+            return self.row_frame(lower="CurrentRow")
         return None
-
-    def reaches(self, bound: Any, forward: bool) -> bool:
-        """Whether a frame with this bound always holds the row itself."""
-        return class_name(bound) in ("CurrentRow", "UnboundedFollowing" if forward else "UnboundedPreceding")
 
     def row_frame(self, lower: str = "UnboundedPreceding", upper: str = "UnboundedFollowing") -> Any:
         single = self.build.single

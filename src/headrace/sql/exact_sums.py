@@ -52,7 +52,7 @@ def _nearest(exact: Fraction) -> float:
     try:
         return float(exact) + 0.0
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def _each(function: Callable[[list[float]], float], lists: pa.Array) -> pa.Array:

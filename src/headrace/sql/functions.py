@@ -1,4 +1,4 @@
-"""Every function of Spark's registry in one of three classes: exact, canonicalised or refused. What is in none is refused.
+"""Every function of Spark's registry in one of three classes; what is in none is refused.
 
 *exact*: the value follows from the row, or from the group's rows whatever their order and partitioning.
 *canonicalised*: Spark leaves the answer open; headrace.sql.canonical closes it, the same way in circuit and batch.
@@ -23,7 +23,8 @@ ceiling char char_length character_length chr coalesce collation concat concat_w
 cosh cot crc32 csc current_timezone date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc
 dateadd datediff datepart day dayname dayofmonth dayofweek dayofyear decode degrees div e element_at elt encode endswith
 equal_null exp expm1 extract factorial find_in_set floor format_number format_string from_base32 from_unixtime
-flatten from_utc_timestamp get get_json_object getbit greatest hash hex hmac hour hypot if ifnull initcap instr is_valid_utf8
+flatten
+from_utc_timestamp get get_json_object getbit greatest hash hex hmac hour hypot if ifnull initcap instr is_valid_utf8
 is_valid_variant is_variant_null isnan isnotnull isnull jaro_winkler_similarity json_array_length json_object_keys
 last_day lcase least left len length levenshtein ln locate log log10 log1p log2 lower lpad ltrim luhn_check make_date
 make_dt_interval make_interval make_time make_timestamp make_timestamp_ltz make_timestamp_ntz make_valid_utf8
@@ -48,7 +49,9 @@ vector_norm vector_normalize weekday weekofyear width_bucket window window_time 
 xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string xxhash64 year zeroifnull from_csv from_json
 """
 
-LAMBDAS = "aggregate exists filter forall map_filter map_zip_with reduce transform transform_keys transform_values zip_with"
+LAMBDAS = (
+    "aggregate exists filter forall map_filter map_zip_with reduce transform transform_keys transform_values zip_with"
+)
 
 GENERATORS = """
 explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode
@@ -67,7 +70,10 @@ EXACT = " ".join((OPERATORS, CASTS, SCALARS, LAMBDAS, GENERATORS, AGGREGATES, RA
 # What the canonical form makes of each.
 CANONICALISED: tuple[tuple[str, str], ...] = (
     ("max min", "over float and double, -0.0 is shown as 0.0"),
-    ("avg mean regr_avgx regr_avgy sum", "over float and double the correctly rounded exact result, whatever the order"),
+    (
+        "avg mean regr_avgx regr_avgy sum",
+        "over float and double the correctly rounded exact result, whatever the order",
+    ),
     ("array_agg collect_list", "sorted, NULLs first where kept; in a window, in the window's order"),
     ("collect_set collect_union", "sorted"),
     ("any_value first first_value", "the least value, NULL first; in a window, the first row in its order"),
@@ -151,8 +157,16 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
         "whether it overflows depends on the order of the rows; use sum or avg",
         "try_avg try_sum",
     ),
-    ("sql.not_deterministic", "its answer is not shown to be independent of the order of the rows", "schema_of_variant_agg"),
-    ("sql.refused", "it makes a table of its own, not of relations of the project", "collations python_worker_logs range sql_keywords"),
+    (
+        "sql.not_deterministic",
+        "its answer is not shown to be independent of the order of the rows",
+        "schema_of_variant_agg",
+    ),
+    (
+        "sql.refused",
+        "it makes a table of its own, not of relations of the project",
+        "collations python_worker_logs range sql_keywords",
+    ),
     ("sql.refused", "only the collation UTF8_BINARY is supported", "collate"),
     ("sql.refused", "session windows are not maintained yet", "session_window"),
     ("sql.refused", "it belongs to metric views, which do not exist here", "measure"),

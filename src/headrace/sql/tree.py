@@ -79,7 +79,7 @@ class Tree:
         return found
 
     def transformed(self, expression: Any, change: Callable[[Any], Any]) -> Any:
-        """The expression with ``change`` applied to every part of it, leaves first; the same object when none changed."""
+        """The expression with ``change`` applied to every part, leaves first; the same object when none changed."""
         children = self.catalyst.items(expression.children())
         new = [self.transformed(child, change) for child in children]
         if any(a is not b for a, b in zip(children, new, strict=True)):

@@ -91,22 +91,24 @@ def foreign(what: str, where: str) -> HeadraceError:
     )
 
 
-def value(error: Exception, target: Target, rows: pa.Table | None, where: str) -> HeadraceError:
-    """A value that PostgreSQL does not take; the server names it only roughly, so it is looked for in ``rows``."""
-    found = None if rows is None else bad_value(target, rows, where)
-    if found is not None:
-        return found
+def value(error: Exception, contents: Mapping[Target, pa.Table], where: str) -> HeadraceError:
+    """A value that PostgreSQL does not take; the server names it only roughly, so it is looked for in the rows."""
+    for target, rows in contents.items():
+        found = _bad_value(target, rows, where)
+        if found is not None:
+            return found
+    views = ", ".join(f"'{target.view}'" for target in contents)
     place = error.diag.context if isinstance(error, psycopg.Error) else None
     return HeadraceError(
         "sink.value",
-        f"PostgreSQL cannot hold a value of view '{target.view}'",
+        f"PostgreSQL cannot hold a value of {'view' if len(contents) == 1 else 'one of the views'} {views}",
         where=_at(where, (place or "").replace("\n", " ")),
         why=_first_line(error),
         next="change it in the view; for a key that is too long for an index declare another key, or none with []",
     )
 
 
-def bad_value(target: Target, rows: pa.Table, where: str) -> HeadraceError | None:
+def _bad_value(target: Target, rows: pa.Table, where: str) -> HeadraceError | None:
     """The first text of the rows that PostgreSQL cannot hold, with its column and row."""
     for column in target.columns:
         found = _bad_row(encode.whole(rows.column(column.name)))

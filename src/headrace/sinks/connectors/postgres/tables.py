@@ -319,14 +319,14 @@ class Tables:
                 for chunk in encode.csv_chunks(rows):
                     copy.write(chunk)
         except (psycopg.DataError, pg_errors.ProgramLimitExceeded, pa.ArrowInvalid) as error:
-            raise errors.value(error, target, rows, self._where) from error
+            raise errors.value(error, {target: rows}, self._where) from error
 
     def _arrays(self, target: Target, rows: pa.Table) -> list[list[str | None]]:
         """The columns as texts, one parameter each."""
         try:
             arrays = [encode.texts(encode.whole(column)).to_pylist() for column in rows.columns]
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            raise errors.value(error, target, rows, self._where) from error
+            raise errors.value(error, {target: rows}, self._where) from error
         return arrays
 
     def explained(self, error: psycopg.Error, contents: Mapping[Target, pa.Table]) -> HeadraceError:
@@ -337,11 +337,9 @@ class Tables:
             key = re.sub(r"^Key | (already exists|is duplicated)\.$", "", error.diag.message_detail or "")
             return not_unique(about, f"the key {key}", self._where)
         if isinstance(error, psycopg.DataError | pg_errors.ProgramLimitExceeded) and contents:
-            for target, table in contents.items():
-                found = errors.bad_value(target, rows_of(target, table), self._where)
-                if found is not None:
-                    return found
-            return errors.value(error, about or next(iter(contents)), None, self._where)
+            suspects = contents if about is None else {about: contents[about]}
+            rows = {target: rows_of(target, table) for target, table in suspects.items()}
+            return errors.value(error, rows, self._where)
         return errors.refused(error, self._where, self._role)
 
     def _names(self, target: Target) -> tuple[str, ...]:

@@ -1,0 +1,381 @@
+"""Law 1 for operators: after every commit each query's maintained contents equal the same query by Spark batch.
+
+Random histories of an operator's tables run together through one program of all its queries; the published deltas
+are added up, and after every commit whose contents are known (each step's end; every transaction where instants are
+kept apart) they are compared, as multisets of whole rows, with what batch answers over plain replayed tables. Batch
+runs once a query: the tables as of all commits lie side by side, told apart by the case's number.
+
+A failure names the seed, the query and the cases, shrinks the first of them, prints its history and saves it under
+``regressions/``, from where it is replayed before anything random.
+
+HEADRACE_LAWS_HISTORIES: cases an operator (200). HEADRACE_LAWS_SEED: another seed. HEADRACE_LAWS_REGRESSIONS:
+another folder for failures.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from histories import (
+    CASE,
+    History,
+    Schedule,
+    StepPlan,
+    Table,
+    batch,
+    history,
+    history_document,
+    read_history,
+    replay,
+    rows_table,
+    schedule,
+    without,
+)
+
+from headrace.engine.batch import Batch, kept_rows, table_contents
+from headrace.engine.compile import Compilation, Compiler
+from headrace.engine.kept import Kept
+from headrace.engine.program import assemble
+from headrace.engine.step import CircuitFailed, Result, Stepper
+from headrace.formats.types.arrow import schema as arrow_schema
+from headrace.log.append import LogWriter
+from headrace.log.read import LogReader
+from headrace.model.definition import ViewDefinition
+from headrace.model.delivery import WEIGHT
+from headrace.state.rows import consolidate, difference
+from headrace.state.run import open_run, write_run
+
+HISTORIES = int(os.environ.get("HEADRACE_LAWS_HISTORIES", "200"))
+SEED = os.environ.get("HEADRACE_LAWS_SEED", "1")
+REGRESSIONS = Path(os.environ.get("HEADRACE_LAWS_REGRESSIONS", Path(__file__).with_name("regressions")))
+INSTANT = "_i"
+SHRINK_ROUNDS, SHRINK_CASES = 24, 300
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What is held to the law together. The first column of every query is ``case_id``.
+
+    ``truncated``: tables that histories empty. ``judged``: whether batch's own reading of the log is held to the
+    replayed tables too.
+    """
+
+    name: str
+    tables: tuple[Table, ...]
+    queries: Mapping[str, str]
+    truncated: tuple[str, ...] = ()
+    judged: bool = False
+
+
+@dataclass
+class Outcome:
+    """What a run found: query -> cases whose contents differ, with the first rows that do."""
+
+    differing: dict[str, list[int]] = field(default_factory=dict)
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    refused: dict[str, pa.Table] = field(default_factory=dict)
+
+    def differ(self, query: str, cases: list[int], rows: list[str]) -> None:
+        self.differing[query] = sorted({*self.differing.get(query, []), *cases})
+        self.rows.setdefault(query, []).extend(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A commit at which contents are compared: after instant ``instant`` of step ``step``."""
+
+    step: int
+    instant: int
+    commit: int
+
+
+def points(plan: Schedule) -> list[Point]:
+    found, commit = [], 0
+    for number, step in enumerate(plan):
+        count = len(step.truncates)
+        instants = range(1, count + 1) if step.instants == "each" else (count,)
+        found += [Point(number, i if step.instants == "each" else 1, commit + i) for i in instants]
+        commit += count
+    return found
+
+
+class Circuits:
+    """An operator's queries as one program, stepped over any number of histories, each time from nothing."""
+
+    def __init__(self, spark: Any, operator: Operator, folder: Path) -> None:
+        self.spark, self.operator, self.folder = spark, operator, folder
+        self.relations = {t.name: t.relation for t in operator.tables}
+        definitions = [ViewDefinition(name, sql) for name, sql in operator.queries.items()]
+        self.compilation: Compilation = Compiler(spark).compile(self.relations, definitions, {})
+        assert not self.compilation.refused, self.compilation.refused
+        for name, view in self.compilation.views.items():
+            assert view.schema.names[0] == CASE, f"{operator.name}.{name} does not begin with {CASE}"
+        roots = {v.feed: v.root for v in self.compilation.views.values()}
+        self.program = assemble({n: self.relations[n] for n in self.compilation.tables}, roots)
+        self._numbers = itertools.count()
+
+    @cached_property
+    def stepper(self) -> Stepper:
+        return Stepper(self.spark, self.program, self.folder / "log", Kept(self.folder / "s"), self.folder / "s", 2)
+
+    @contextmanager
+    def fresh(self) -> Iterator[tuple[LogWriter, Kept, Path]]:
+        """An empty log and empty state under the plans that are there already."""
+        folder = self.folder / f"run{next(self._numbers)}"
+        log, kept = LogWriter(folder / "log"), Kept(folder / "state")
+        kept.start()
+        stepper = self.stepper
+        stepper.log, stepper.reader, stepper.kept, stepper.folder = (
+            folder / "log", LogReader(folder / "log"), kept, folder / "state",
+        )  # fmt: skip
+        try:
+            yield log, kept, folder
+        finally:
+            kept.close()
+            log.close()
+
+    def run(self, plan: Schedule, cases: Sequence[History]) -> Outcome:
+        """Step the cases together and compare every query at every point."""
+        outcome = Outcome()
+        at = points(plan)
+        found: dict[str, list[pa.Table]] = {v.feed: [] for v in self.compilation.views.values()}
+        held: dict[str, pa.Table] = {}
+        with self.fresh() as (log, kept, folder):
+            for number, step in enumerate(plan):
+                after = log.end
+                log.append(batch(self.operator.tables, step, number, cases))
+                result = self.stepper.run(number + 1, after, log.end, wide=step.wide, instants=step.instants)
+                kept.add(result.runs)
+                kept.wait_for_merges()
+                self.add_up(result, [p for p in at if p.step == number], found, held, len(cases), outcome)
+                for path in result.refused:
+                    table = path.name.split("~", 1)[0].removeprefix("refused:")
+                    rows = open_run(str(path)).drop_columns(["_h"])
+                    before = outcome.refused.get(table)
+                    outcome.refused[table] = rows if before is None else pa.concat_tables([before, rows])
+            self.compare(plan, cases, found, folder, outcome)
+        return outcome
+
+    def add_up(
+        self, result: Result, at: list[Point], found: dict[str, list[pa.Table]], held: dict[str, pa.Table], count: int,
+        outcome: Outcome,
+    ) -> None:  # fmt: skip
+        """Each query's contents at this step's points, the case's number telling the points apart."""
+        for name, view in self.compilation.views.items():
+            feed = view.feed
+            files = [open_run(o.path) for o in result.outputs if o.feed == feed]
+            delta = pa.concat_tables(files) if files else None
+            if delta is not None and consolidate(delta).num_rows != delta.num_rows:
+                outcome.differ(name, [], [f"step {at[0].step}: the published delta is not consolidated"])
+            for point in at:
+                if delta is not None:
+                    part = delta.filter(pa.array(delta[INSTANT].to_numpy() == point.instant)).drop_columns([INSTANT])
+                    both = [held[feed], part] if feed in held else [part]
+                    held[feed] = consolidate(pa.concat_tables(both))
+                if feed not in held:
+                    continue
+                weights = held[feed][WEIGHT].to_numpy()
+                if (weights < 0).any():
+                    wrong = held[feed].filter(pa.array(weights < 0))
+                    outcome.differ(name, _cases(wrong, count), [f"commit {point.commit}: a negative weight: {_text(wrong)}"])
+                found[feed].append(_shifted(held[feed], "c0", point.commit * count))
+
+    def compare(
+        self, plan: Schedule, cases: Sequence[History], found: dict[str, list[pa.Table]], folder: Path, outcome: Outcome
+    ) -> None:
+        """Against batch over the tables as they were at every point."""
+        replayed = replay(self.operator.tables, plan, cases)
+        judge, at = Batch(self.spark), points(plan)
+        for table in self.operator.tables:
+            relation = table.relation
+            rows = [(p.commit * len(cases) + r[0], *r[1:]) for p in at for r in replayed.contents[p.commit - 1][table.name]]
+            contents = rows_table(relation, rows)
+            path = folder / f"{table.name}.arrow"
+            names = [f"c{i}" for i in range(contents.num_columns)]
+            write_run(path, weighted(contents.rename_columns(names)))
+            kept_rows(judge.spark, [str(path)], relation.columns).createOrReplaceTempView(table.name)
+            if self.operator.judged:
+                self.judge_log(judge, table, folder / "log", replayed.contents[-1][table.name], outcome)
+            self.judge_refused(table, replayed.refused[table.name], outcome)
+        for name, view in self.compilation.views.items():
+            expected = judge.run(self.operator.queries[name])
+            wanted = arrow_schema(view.schema.columns)
+            expected = weighted(expected.rename_columns(wanted.names).cast(pa.schema([(f.name, f.type) for f in wanted])))
+            parts = found[view.feed]
+            empty = expected.slice(0, 0)
+            mine = [t.rename_columns([*wanted.names, WEIGHT]).cast(empty.schema) for t in parts]
+            wrong = difference(pa.concat_tables([empty, *mine]), consolidate(expected))
+            if wrong.num_rows:
+                first = wrong.sort_by(wanted.names[0])
+                outcome.differ(name, _cases(wrong, len(cases)), [_described(first, len(cases))])
+
+    def judge_log(self, judge: Batch, table: Table, log: Path, rows: list[Any], outcome: Outcome) -> None:
+        """What `verify` takes for the table's contents, which is another reading of the log, against the replay."""
+        upto = LogReader(log).end
+        read = table_contents(judge.spark, log, table.relation, upto).toArrow()
+        expected = rows_table(table.relation, rows)
+        wrong = difference(weighted(read.cast(expected.schema)), weighted(expected))
+        if wrong.num_rows:
+            outcome.differ(f"batch's {table.name}", sorted(set(wrong[CASE].to_pylist())), [_text(wrong)])
+
+    def judge_refused(self, table: Table, rows: list[Any], outcome: Outcome) -> None:
+        """Deletes of rows that are not there, and no other, are set aside."""
+        expected = rows_table(table.relation, rows)
+        names = expected.column_names
+        found = outcome.refused.get(table.name, expected.slice(0, 0).rename_columns([f"c{i}" for i in range(len(names))]))
+        wrong = difference(weighted(found.rename_columns(names).cast(expected.schema)), weighted(expected))
+        if wrong.num_rows:
+            outcome.differ(f"refused rows of {table.name}", sorted(set(wrong[CASE].to_pylist())), [_text(wrong)])
+
+
+def weighted(table: pa.Table) -> pa.Table:
+    return table.append_column(WEIGHT, pa.array(np.ones(table.num_rows, np.int64)))
+
+
+def _shifted(table: pa.Table, name: str, by: int) -> pa.Table:
+    return table.set_column(0, name, pa.array(table[name].to_numpy() + np.int32(by), pa.int32()))
+
+
+def _cases(table: pa.Table, count: int) -> list[int]:
+    return sorted(set((table.column(0).to_numpy() % count).tolist()))
+
+
+def _described(wrong: pa.Table, count: int) -> str:
+    """The rows of the first case and commit that differ: + what only the circuit has, - what only batch has."""
+    first = wrong.column(0).to_numpy()[0]
+    rows = wrong.filter(pa.array(wrong.column(0).to_numpy() == first)).slice(0, 8)
+    return f"commit {first // count}, case {first % count}: {_text(rows.drop_columns([rows.column_names[0]]))}"
+
+
+def _text(table: pa.Table) -> str:
+    return "; ".join(str(row) for row in table.slice(0, 8).to_pylist())
+
+
+# -- a law's test ---------------------------------------------------------------------------------------------
+
+
+def hold(spark: Any, folder: Path, operator: Operator) -> None:
+    """Fails unless every query of the operator equals batch after every commit of every history."""
+    circuits = Circuits(spark, operator, folder / "all")
+    for path in sorted(REGRESSIONS.glob(f"{operator.name}.*.json")):
+        plan, steps = read_regression(path, operator)
+        outcome = circuits.run(plan, [steps])
+        assert not outcome.differing, f"a failure of before is back: {path.name}\n{_summary(outcome)}"
+    rng = random.Random(f"{SEED}/{operator.name}")
+    plan = schedule(rng, operator.truncated)
+    cases = [history(random.Random(f"{SEED}/{operator.name}/{n}"), operator.tables, plan) for n in range(HISTORIES)]
+    print(f"{operator.name}: {len(cases)} histories, {len(operator.queries)} queries, HEADRACE_LAWS_SEED={SEED}")
+    try:
+        outcome = circuits.run(plan, cases)
+    except CircuitFailed as failure:
+        outcome = Outcome()
+        name = failure.circuit.name.split("@")[0]
+        outcome.differ(name, throwing(circuits, plan, cases), [str(failure.cause)[:2000]])
+    if outcome.differing:
+        raise AssertionError(report(spark, folder, operator, plan, cases, outcome))
+
+
+def throwing(circuits: Circuits, plan: Schedule, cases: Sequence[History]) -> list[int]:
+    """One case that makes a circuit throw, by halving; none when no case does so alone."""
+    numbers = list(range(len(cases)))
+    while len(numbers) > 1:
+        half = numbers[: len(numbers) // 2]
+        numbers = half if _throws(circuits, plan, [cases[n] for n in half]) else numbers[len(numbers) // 2 :]
+    return numbers if _throws(circuits, plan, [cases[n] for n in numbers]) else []
+
+
+def _throws(circuits: Circuits, plan: Schedule, cases: Sequence[History]) -> bool:
+    try:
+        circuits.run(plan, cases)
+    except CircuitFailed:
+        return True
+    return False
+
+
+def report(
+    spark: Any, folder: Path, operator: Operator, plan: Schedule, cases: Sequence[History], outcome: Outcome
+) -> str:
+    """What failed, and the smallest history found that still fails; the history is saved."""
+    lines = [f"{operator.name} differs from batch; HEADRACE_LAWS_SEED={SEED} HEADRACE_LAWS_HISTORIES={HISTORIES}"]
+    lines.append(_summary(outcome))
+    query = next(iter(outcome.differing))
+    failing = outcome.differing[query]
+    if not failing:
+        return "\n".join([*lines, "no single case shows it"])
+    alone = {query: operator.queries[query]} if query in operator.queries else dict(operator.queries)
+    one = Operator(operator.name, operator.tables, alone, operator.truncated, operator.judged)
+    steps, fails = shrunk(Circuits(spark, one, folder / "one"), plan, cases[failing[0]])
+    lines.append(f"case {failing[0]}, {'shrunk' if fails else 'which does not fail alone'}:")
+    for number, (step, transactions) in enumerate(zip(plan, steps, strict=True)):
+        lines.append(f"  step {number}: {'wide' if step.wide else 'narrow'}, instants {step.instants}")
+        for k, ((before, after), changes) in enumerate(zip(step.truncates, transactions, strict=True)):
+            lines += [f"    {k}: TRUNCATE {name}" for name in before]
+            lines += [f"    {k}: {c.table} {c.operation} {c.row} {sorted(c.left_out) or ''}" for c in changes]
+            lines += [f"    {k}: TRUNCATE {name}" for name in after]
+    lines.append(f"saved as {save_regression(operator, query, plan, steps)}")
+    return "\n".join(lines)
+
+
+def _summary(outcome: Outcome) -> str:
+    return "\n".join(
+        f"  {query}: {len(cases)} cases ({', '.join(map(str, cases[:10]))}); {' | '.join(outcome.rows[query])[:2000]}"
+        for query, cases in outcome.differing.items()
+    )
+
+
+def shrunk(circuits: Circuits, plan: Schedule, steps: History) -> tuple[History, bool]:
+    """The smallest failing history found, and whether it fails alone; candidates of a round run as cases of one run."""
+    if not _failing(circuits, plan, [steps]):
+        return steps, False
+    for _ in range(SHRINK_ROUNDS):
+        candidates = list(itertools.islice(without(steps), SHRINK_CASES))
+        failing = _failing(circuits, plan, candidates) if candidates else []
+        if not failing:
+            break
+        steps = candidates[failing[0]]
+    return steps, True
+
+
+def _failing(circuits: Circuits, plan: Schedule, cases: Sequence[History]) -> list[int]:
+    try:
+        return sorted({n for found in circuits.run(plan, cases).differing.values() for n in found})
+    except CircuitFailed:
+        if len(cases) == 1:
+            return [0]
+        return next(([n] for n, case in enumerate(cases) if _failing(circuits, plan, [case])), [])
+
+
+def save_regression(operator: Operator, query: str, plan: Schedule, steps: History) -> Path:
+    document = {
+        "operator": operator.name,
+        "query": query,
+        "schedule": [asdict(step) for step in plan],
+        "history": history_document(steps),
+    }
+    text = json.dumps(document, indent=1)
+    mark = blake2b(text.encode(), digest_size=4).hexdigest()
+    REGRESSIONS.mkdir(parents=True, exist_ok=True)
+    path = REGRESSIONS / f"{operator.name}.{query.replace(' ', '_')}.{mark}.json"
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def read_regression(path: Path, operator: Operator) -> tuple[Schedule, History]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    plan = tuple(
+        StepPlan(s["wide"], s["instants"], tuple((tuple(b), tuple(a)) for b, a in s["truncates"]))
+        for s in document["schedule"]
+    )
+    return plan, read_history(document["history"], operator.tables)
