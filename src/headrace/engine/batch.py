@@ -18,7 +18,7 @@ from headrace.log.read import FrameRef, LogReader
 from headrace.model.delivery import WEIGHT
 from headrace.model.schema import Column, Relation
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
-from headrace.sql.canonical import canonical, execute
+from headrace.sql.canonical import canonical, execute, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.state.rows import consolidate
 from headrace.state.run import column, open_run
@@ -125,17 +125,29 @@ class Batch:
     def over_log(self, log: Path, tables: Mapping[str, Relation], upto: int) -> None:
         """Register every table as of a commit."""
         for name, relation in tables.items():
-            table_contents(self.spark, log, relation, upto).createOrReplaceTempView(quote(name))
+            self.register(name, table_contents(self.spark, log, relation, upto), relation.columns)
 
-    def define(self, name: str, sql: str) -> None:
+    def define(self, name: str, sql: str, columns: Sequence[Column]) -> None:
         """Register a view by its SQL, over what is registered before it."""
-        self.spark.sql(sql).createOrReplaceTempView(quote(name))
+        self.register(name, self.frame(sql), columns)
+
+    def register(self, name: str, frame: DataFrame, columns: Sequence[Column]) -> None:
+        """Behind a leaf that the optimizer cannot look into, as circuits see a relation: its plan must not change
+        which columns a query over it has, since those break ties."""
+
+        def opaque(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from pieces
+
+        ddl = ", ".join(f"{quote(c.name)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
+        frame.toDF(*[c.name for c in columns]).mapInArrow(opaque, ddl).createOrReplaceTempView(quote(name))
+
+    def frame(self, sql: str) -> DataFrame:
+        plan = optimized(self.catalyst, self.spark.sql(sql))
+        return execute(self.catalyst, canonical(self.catalyst, plan, for_batch=True))
 
     def run(self, sql: str) -> pa.Table:
         """A query in canonical form, by Spark batch."""
-        optimized = self.spark.sql(sql)._jdf.queryExecution().optimizedPlan()
-        frame = execute(self.catalyst, canonical(self.catalyst, optimized, for_batch=True))
-        table: pa.Table = frame.toArrow()
+        table: pa.Table = self.frame(sql).toArrow()
         return table
 
 

@@ -16,7 +16,7 @@ from headrace.model.definition import ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.sql.admit import Admitted, admit, check_analyzed
-from headrace.sql.canonical import canonical
+from headrace.sql.canonical import canonical, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.sql.errors import analysis_error
 from headrace.sql.plan import LEAF_PREFIX, lower, output_types
@@ -103,13 +103,13 @@ class Compiler:
                 self.register(name, name, tables[name].columns)
             else:
                 self.register(name, views[name].feed, views[name].schema.columns)
-        optimized = self.optimized(definition)
-        plan = canonical(self.catalyst, optimized, for_batch=False)
+        plan_of_text = self.optimized(definition)
+        plan = canonical(self.catalyst, plan_of_text, for_batch=False)
         try:
             root = lower(self.catalyst, plan)
         except HeadraceError as error:
             raise HeadraceError(error.code, error.what, where=where(definition), why=error.why, next=error.next) from error
-        outputs = output_types(self.catalyst, optimized)
+        outputs = output_types(self.catalyst, plan_of_text)
         _check_names([name for name, _, _ in outputs], definition)
         schema_columns = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
         unique = unique_columns(root, keys, columns)
@@ -124,9 +124,9 @@ class Compiler:
 
     def optimized(self, definition: ViewDefinition) -> Any:
         try:
-            execution = self.spark.sql(definition.sql)._jdf.queryExecution()
-            check_analyzed(self.catalyst, execution.analyzed(), where(definition))
-            return execution.optimizedPlan()
+            frame = self.spark.sql(definition.sql)
+            check_analyzed(self.catalyst, frame._jdf.queryExecution().analyzed(), where(definition))
+            return optimized(self.catalyst, frame)
         except HeadraceError:
             raise
         except Exception as error:

@@ -22,7 +22,6 @@ from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer
 from headrace.engine.plan import changes
 from headrace.engine.session import open_session
-from headrace.formats.types.arrow import quote
 from headrace.log.append import LogWriter
 from headrace.model.definition import Project, ViewDefinition
 from headrace.model.errors import HeadraceError
@@ -311,12 +310,12 @@ class Pipeline:
             with self._batch_lock:
                 batch = Batch(self.spark)
                 for name in admitted.relations:
+                    columns = offered[name].columns if name in offered else self.catalog.views()[name].schema.columns
                     if name in offered and not files[name]:
                         frame = table_contents(batch.spark, self.folder / "log", offered[name], commit)
                     else:
-                        columns = offered[name].columns if name in offered else self.catalog.views()[name].schema.columns
                         frame = kept_rows(batch.spark, files[name], columns)
-                    frame.createOrReplaceTempView(quote(name))
+                    batch.register(name, frame, columns)
                 return batch.run(text)
         except HeadraceError:
             raise
@@ -344,7 +343,7 @@ class Pipeline:
             batch = Batch(self.spark)
             batch.over_log(self.folder / "log", tables, commit)
             for compiled in chosen:
-                batch.define(compiled.schema.name, compiled.definition.sql)
+                batch.define(compiled.schema.name, compiled.definition.sql, compiled.schema.columns)
             for done, (name, (record, rows)) in enumerate(found.items()):
                 if on_progress is not None:
                     on_progress({"text": f"verifying {name}", "done": done, "total": len(found)})

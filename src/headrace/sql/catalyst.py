@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,7 +34,9 @@ class Catalyst:
 
     def items(self, seq: Any) -> list[Any]:
         """A Scala collection as a Python list."""
-        return list(self.converters.asJava(seq))
+        # By index: iterating ends in a Java exception, which costs a hundred calls over the bridge to convert.
+        java = self.converters.asJava(seq)
+        return [java.get(i) for i in range(java.size())]
 
     def attribute(self, name: str) -> Any:
         return self.unresolved(self.seq([name]))
@@ -52,6 +55,8 @@ class Catalyst:
         children = self.items(expression.children())
         if not children:
             return expression
+        if kind in RANKS:  # their constructors look at their children's types; analysis gives them the order again
+            return getattr(self.expressions, kind)(self.seq([]))
         return expression.withNewChildren(self.seq([self.rebind(child, names, replace) for child in children]))
 
     def expression(
@@ -65,10 +70,25 @@ class Catalyst:
         rebound = self.rebind(expression, names, replace)
         return Expression(
             Column(self.to_column(rebound)),
-            f"{rebound.toString()}:{literals(self, rebound)}{suffix}",
+            renumbered(f"{rebound.toString()}:{literals(self, rebound)}{suffix}"),
             type_text(expression),
             bool(expression.nullable()),
         )
+
+
+RANKS = frozenset({"Rank", "DenseRank", "PercentRank"})
+_NUMBERS = re.compile(r"#\d+")
+
+
+def renumbered(text: str) -> str:
+    """Expression ids inside (lambda variables) in order of appearance: they are new at every planning."""
+    seen: dict[str, str] = {}
+    return _NUMBERS.sub(lambda m: seen.setdefault(m[0], f"#{len(seen)}"), text)
+
+
+def singleton(scala_class: Any, name: str) -> Any:
+    """A Scala object, by the package or class that holds it."""
+    return getattr(getattr(scala_class, name + "$"), "MODULE$")
 
 
 def literals(catalyst: Catalyst, expression: Any) -> str:

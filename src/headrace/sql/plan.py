@@ -22,7 +22,7 @@ from headrace.circuit.node import (
 )
 from headrace.circuit.operators.recompute import NEXT, VERSION
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import Catalyst, class_name, type_name, type_text
+from headrace.sql.catalyst import Catalyst, class_name, singleton, type_name, type_text
 
 LEAF_PREFIX = "relation__"
 
@@ -233,8 +233,9 @@ class _Lowering:
         bound = self.catalyst.expression(expression, names)
         if "float" not in bound.type and "double" not in bound.type:
             return bound
-        normalize = self.catalyst.jvm.org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers.normalize
-        return self.catalyst.expression(normalize(expression), names)
+        optimizer = self.catalyst.jvm.org.apache.spark.sql.catalyst.optimizer
+        normalized = singleton(optimizer, "NormalizeFloatingNumbers").normalize(expression)
+        return self.catalyst.expression(normalized, names)
 
     def collect_functions(self, expression: Any, found: list[Any]) -> None:
         if class_name(expression) == "AggregateExpression":
@@ -274,11 +275,14 @@ class _Lowering:
                 if a.nullable():
                     present = expressions.IsNotNull(a)
                     test = present if test is None else expressions.And(test, present)
-            one = self.catalyst.jvm.org.apache.spark.sql.catalyst.expressions.Literal.apply(1)
-            return expressions.If(test, one, expressions.Literal.create(None, one.dataType()))
+            one = singleton(expressions, "Literal").apply(1)
+            return expressions.If(test, one, self.null(one))
         if condition is None:
             return arguments[0]
-        return expressions.If(condition, arguments[0], expressions.Literal.create(None, arguments[0].dataType()))
+        return expressions.If(condition, arguments[0], self.null(arguments[0]))
+
+    def null(self, like: Any) -> Any:
+        return singleton(self.catalyst.expressions, "Literal").create(None, like.dataType())
 
     def over_groups(self, keys: list[Any], functions: list[Any]) -> Callable[[Any], Any | None]:
         def replace(expression: Any) -> Any | None:
