@@ -78,7 +78,6 @@ def project(tmp_path: Path) -> ProjectFolder:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one session of a test run, as the product opens it; about 5 s on first use."""
-    os.environ.setdefault("HEADRACE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     from headrace.engine.session import open_session
     from headrace.model.definition import Settings
 

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 from histories import (
     CASE,
     History,
@@ -44,7 +45,7 @@ from histories import (
     without,
 )
 
-from headrace.engine.batch import Batch, kept_rows, table_contents
+from headrace.engine.batch import Batch, table_contents
 from headrace.engine.compile import Compilation, Compiler
 from headrace.engine.kept import Kept
 from headrace.engine.program import assemble
@@ -55,7 +56,7 @@ from headrace.log.read import LogReader
 from headrace.model.definition import ViewDefinition
 from headrace.model.delivery import WEIGHT
 from headrace.state.rows import consolidate, difference
-from headrace.state.run import open_run, write_run
+from headrace.state.run import open_run
 
 HISTORIES = int(os.environ.get("HEADRACE_LAWS_HISTORIES", "200"))
 SEED = os.environ.get("HEADRACE_LAWS_SEED", "1")
@@ -161,7 +162,7 @@ class Circuits:
                 kept.wait_for_merges()
                 self.add_up(result, [p for p in at if p.step == number], found, held, len(cases), outcome)
                 for path in result.refused:
-                    table = path.name.split("~", 1)[0].removeprefix("refused:")
+                    table = path.name.split("~", 1)[0].removeprefix("refused:table:")
                     rows = open_run(str(path)).drop_columns(["_h"])
                     before = outcome.refused.get(table)
                     outcome.refused[table] = rows if before is None else pa.concat_tables([before, rows])
@@ -202,10 +203,9 @@ class Circuits:
             relation = table.relation
             rows = [(p.commit * len(cases) + r[0], *r[1:]) for p in at for r in replayed.contents[p.commit - 1][table.name]]
             contents = rows_table(relation, rows)
-            path = folder / f"{table.name}.arrow"
-            names = [f"c{i}" for i in range(contents.num_columns)]
-            write_run(path, weighted(contents.rename_columns(names)))
-            kept_rows(judge.spark, [str(path)], relation.columns).createOrReplaceTempView(table.name)
+            path = folder / f"{table.name}.parquet"
+            parquet.write_table(contents, path)
+            judge.spark.read.parquet(str(path)).createOrReplaceTempView(table.name)
             if self.operator.judged:
                 self.judge_log(judge, table, folder / "log", replayed.contents[-1][table.name], outcome)
             self.judge_refused(table, replayed.refused[table.name], outcome)
@@ -314,9 +314,11 @@ def report(
     failing = outcome.differing[query]
     if not failing:
         return "\n".join([*lines, "no single case shows it"])
-    alone = {query: operator.queries[query]} if query in operator.queries else dict(operator.queries)
-    one = Operator(operator.name, operator.tables, alone, operator.truncated, operator.judged)
-    steps, fails = shrunk(Circuits(spark, one, folder / "one"), plan, cases[failing[0]])
+    steps, fails = cases[failing[0]], False
+    for number, queries in enumerate(({query: operator.queries.get(query, "")}, operator.queries)):
+        if all(queries.values()) and not fails:
+            one = Operator(operator.name, operator.tables, queries, operator.truncated, operator.judged)
+            steps, fails = shrunk(Circuits(spark, one, folder / f"one{number}"), query, plan, steps)
     lines.append(f"case {failing[0]}, {'shrunk' if fails else 'which does not fail alone'}:")
     for number, (step, transactions) in enumerate(zip(plan, steps, strict=True)):
         lines.append(f"  step {number}: {'wide' if step.wide else 'narrow'}, instants {step.instants}")
@@ -335,26 +337,27 @@ def _summary(outcome: Outcome) -> str:
     )
 
 
-def shrunk(circuits: Circuits, plan: Schedule, steps: History) -> tuple[History, bool]:
+def shrunk(circuits: Circuits, query: str, plan: Schedule, steps: History) -> tuple[History, bool]:
     """The smallest failing history found, and whether it fails alone; candidates of a round run as cases of one run."""
-    if not _failing(circuits, plan, [steps]):
+    if not _failing(circuits, query, plan, [steps]):
         return steps, False
     for _ in range(SHRINK_ROUNDS):
         candidates = list(itertools.islice(without(steps), SHRINK_CASES))
-        failing = _failing(circuits, plan, candidates) if candidates else []
+        failing = _failing(circuits, query, plan, candidates) if candidates else []
         if not failing:
             break
         steps = candidates[failing[0]]
     return steps, True
 
 
-def _failing(circuits: Circuits, plan: Schedule, cases: Sequence[History]) -> list[int]:
+def _failing(circuits: Circuits, query: str, plan: Schedule, cases: Sequence[History]) -> list[int]:
+    """Those of the cases in which the query differs, or the first that makes a circuit throw."""
     try:
-        return sorted({n for found in circuits.run(plan, cases).differing.values() for n in found})
+        return circuits.run(plan, cases).differing.get(query, [])
     except CircuitFailed:
         if len(cases) == 1:
             return [0]
-        return next(([n] for n, case in enumerate(cases) if _failing(circuits, plan, [case])), [])
+        return next(([n] for n, case in enumerate(cases) if _failing(circuits, query, plan, [case])), [])
 
 
 def save_regression(operator: Operator, query: str, plan: Schedule, steps: History) -> Path:

@@ -61,9 +61,7 @@ def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int
     rows = history.crossJoin(cut).filter(F.col(SEQUENCE) > F.col("_cut"))
     names = [F.col(quote(n)) for n in relation.names]
     if not relation.key:
-        signed = rows.groupBy(*names).agg(F.sum(F.when(F.col(OPERATION) == DELETE, -1).otherwise(1)).alias("_n"))
-        copies = F.expr("explode(array_repeat(0, cast(greatest(_n, 0) as int)))").alias("_copy")
-        return signed.select(*names, copies).drop("_copy")
+        return _copies_of_rows(rows, relation)
     by = Window.partitionBy(*[F.col(quote(k)) for k in relation.key])
     life = F.sum(F.when(F.col(OPERATION) == DELETE, 1).otherwise(0)).over(by.orderBy(SEQUENCE))
     whole = rows.withColumn("_life", life)
@@ -75,6 +73,25 @@ def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int
     last = F.row_number().over(by.orderBy(F.desc(SEQUENCE))).alias("_last")
     images = whole.select(*values, OPERATION, last)
     return images.filter((F.col("_last") == 1) & (F.col(OPERATION) != DELETE)).select(*names)
+
+
+def _copies_of_rows(rows: DataFrame, relation: Relation) -> DataFrame:
+    """The rows of a table without a key: a delete that finds no copy of its row is set aside, so it counts for nothing."""
+    names = [F.col(quote(n)) for n in relation.names]
+    # Grouping takes -0.0 for 0.0, which are two rows: their texts tell them apart.
+    texts = [n.cast("string") for n, c in zip(names, relation.columns, strict=True) if _floating(c.type)]
+    by = [e.alias(f"_b{i}") for i, e in enumerate([*names, *texts])]
+    change = F.struct(SEQUENCE, F.when(F.col(OPERATION) == DELETE, -1).otherwise(1).alias("by"))
+    copies = F.aggregate(
+        F.array_sort(F.collect_list(change)), F.lit(0), lambda n, at: F.greatest(n + at["by"], F.lit(0))
+    )
+    values = [F.first(n).alias(c) for n, c in zip(names, relation.names, strict=True)]
+    counted = rows.groupBy(*by).agg(*values, copies.alias("_n"))
+    return counted.select(*names, F.expr("explode(array_repeat(0, _n))").alias("_copy")).drop("_copy")
+
+
+def _floating(type_text: str) -> bool:
+    return "float" in type_text or "double" in type_text
 
 
 def _left_out(ordinal: int) -> Any:

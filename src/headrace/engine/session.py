@@ -7,6 +7,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from headrace.engine.archive import place
 from headrace.model.definition import Settings
 
 # Rules that would put nodes into a plan that a circuit cannot step: shared sub-plans, Bloom filters, hints.
@@ -46,8 +47,18 @@ PINNED: dict[str, str] = {
 }
 
 
-# For short runs: `-XX:TieredStopAtLevel=1` halves the processor time of a JVM that lives for a minute.
-JAVA_OPTIONS = "HEADRACE_JAVA_OPTIONS"
+# A JVM that lives for minutes beside Python workers gains nothing from the optimizing compiler's threads.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+def java_options() -> str:
+    """Options of the driver's JVM; ``HEADRACE_JAVA_OPTIONS`` takes the place of the product's own."""
+    options = os.environ.get("HEADRACE_JAVA_OPTIONS", JAVA_OPTIONS)
+    writing = os.environ.get("HEADRACE_JAVA_ARCHIVE")
+    if writing:
+        return f"{options} -XX:ArchiveClassesAtExit={writing}"
+    archive = place()
+    return f"{options} -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off" if archive.exists() else options
 
 
 def open_session(settings: Settings) -> SparkSession:
@@ -58,10 +69,9 @@ def open_session(settings: Settings) -> SparkSession:
     builder = SparkSession.builder.master(settings.master).appName("headrace")
     for key, value in PINNED.items():
         builder = builder.config(key, value)
-    options = os.environ.get(JAVA_OPTIONS, "")
     session = (
         builder.config("spark.driver.memory", settings.driver_memory)
-        .config("spark.driver.extraJavaOptions", options)
+        .config("spark.driver.extraJavaOptions", java_options())
         .config("spark.sql.session.timeZone", settings.time_zone)
         .config("spark.sql.ansi.enabled", str(settings.ansi).lower())
         .config("spark.sql.shuffle.partitions", str(settings.partitions))

@@ -101,7 +101,7 @@ class Accumulate:
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
         if table is None:
-            if self.keys or partition() != self.partitions // 2 % self.partitions:
+            if self.keys or partition() % self.partitions != self.partitions // 2 % self.partitions:
                 return
             table = self.nothing()
         order, new = key_order(table, self.keys, [column(table, INSTANT)])

@@ -39,50 +39,63 @@ class Multiset(Contents):
         table = gathered(pieces)
         if table is None:
             return
-        if (column(table, OPERATION) == TRUNCATE).any():
-            table = self.truncated(table)
-        weights = np.where(column(table, OPERATION) == DELETE, -1, 1).astype(np.int64)
-        if (weights < 0).any():
-            table, weights = self.possible(table, weights)
-        signed = table.append_column(WEIGHT, pa.array(weights))
+        truncates = (column(table, OPERATION) == TRUNCATE).any()
+        signed, refused = self.truncated(table) if truncates else self.possible(table, None)
+        if refused.num_rows:
+            keep(current(), REFUSED + self.name, refused.select([HASH, *self.names]))
         delta = signed.select([*self.names, WEIGHT, INSTANT])
-        yield from batches(consolidate(delta) if (weights < 0).any() else delta)
-        run = signed.select([HASH, WEIGHT, *self.names])
-        keep(current(), self.name, merge([run]))
+        yield from batches(consolidate(delta) if (column(signed, WEIGHT) < 0).any() else delta)
+        keep(current(), self.name, merge([signed.select([HASH, WEIGHT, *self.names])]))
 
-    def truncated(self, table: pa.Table) -> pa.Table:
-        """Each TRUNCATE as deletes of every copy of every row that was there, kept or come earlier in the step."""
+    def truncated(self, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Each TRUNCATE as deletes of every copy of every row that was there, kept or come earlier in the step.
+
+        What lies between two of them is looked at by itself: a delete that finds no row counts for nothing.
+        """
         operations, sequences = column(table, OPERATION), column(table, SEQUENCE)
         rows = table.filter(pa.array(operations != TRUNCATE))
-        live = self.all_kept().select([HASH, WEIGHT, *self.names])
-        for at in np.argsort(sequences, kind="stable"):
-            if operations[at] != TRUNCATE:
-                continue
-            earlier = rows.filter(pa.array(column(rows, SEQUENCE) < sequences[at]))
-            signs = np.where(column(earlier, OPERATION) == DELETE, -1, 1).astype(np.int64)
-            moved = earlier.select([HASH, *self.names]).append_column(WEIGHT, pa.array(signs)).select(live.column_names)
-            there = consolidate(pa.concat_tables([live, moved.cast(live.schema)]))
-            copies = np.repeat(np.arange(there.num_rows), np.maximum(column(there, WEIGHT), 0))
-            made = {SEQUENCE: sequences[at], INSTANT: column(table, INSTANT)[at], OPERATION: DELETE}
-            rows = pa.concat_tables([rows, deletes(there.take(pa.array(copies)), rows.schema, made)])
-        return rows
+        live, before = self.all_kept(), -1
+        taken, refused = [], []
+        for at in [n for n in np.argsort(sequences, kind="stable") if operations[n] == TRUNCATE]:
+            accepted, impossible = self.possible(_between(rows, before, sequences[at]), live)
+            there = consolidate(pa.concat_tables([live, accepted.select(live.column_names).cast(live.schema)]))
+            copies = np.repeat(np.arange(there.num_rows), column(there, WEIGHT))
+            made = {SEQUENCE: sequences[at], INSTANT: column(table, INSTANT)[at], OPERATION: DELETE, WEIGHT: -1}
+            taken += [accepted, deletes(there.drop_columns([WEIGHT]).take(pa.array(copies)), accepted.schema, made)]
+            refused.append(impossible)
+            live, before = live.slice(0, 0), sequences[at]
+        accepted, impossible = self.possible(_between(rows, before, None), live)
+        return pa.concat_tables([*taken, accepted]), pa.concat_tables([*refused, impossible])
 
-    def possible(self, table: pa.Table, weights: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-        """The changes without those deletes that would take a row below zero; these are set aside."""
+    def possible(self, table: pa.Table, live: pa.Table | None) -> tuple[pa.Table, pa.Table]:
+        """The changes with their weights, without those deletes that would take a row below zero; and these.
+
+        ``live``: the rows there are before; None for what is kept.
+        """
+        weights = np.where(column(table, OPERATION) == DELETE, -1, 1).astype(np.int64)
+        if not (weights < 0).any():
+            return table.append_column(WEIGHT, pa.array(weights)), table.slice(0, 0)
         order, new = key_order(table, self.names, [column(table, SEQUENCE)])
         table, weights = table.take(pa.array(order)), weights[order]
         firsts = np.flatnonzero(new)
         rows = table.select([HASH, *self.names]).take(pa.array(firsts))
-        hashes = np.unique(column(rows, HASH))
-        kept = merge([Arrangement(current().runs.get(self.name, [])).probe(hashes, self.empty.names, self.empty).rows])
-        kept = consolidate(kept)
+        if live is None:
+            hashes = np.unique(column(rows, HASH))
+            live = Arrangement(current().runs.get(self.name, [])).probe(hashes, self.empty.names, self.empty).rows
+        kept = consolidate(live)
         kept = kept.take(pa.array(np.argsort(column(kept, HASH), kind="stable")))
         found = lookup(rows, kept, self.names)
         start = np.where(found >= 0, column(kept, WEIGHT)[found] if kept.num_rows else 0, 0)
         refused = _below_zero(start, weights, firsts)
-        if refused.any():
-            keep(current(), REFUSED + self.name, table.filter(pa.array(refused)).select([HASH, *self.names]))
-        return table.filter(pa.array(~refused)), weights[~refused]
+        signed = table.append_column(WEIGHT, pa.array(weights))
+        return signed.filter(pa.array(~refused)), table.filter(pa.array(refused))
+
+
+def _between(rows: pa.Table, after: int, before: int | None) -> pa.Table:
+    """The changes with a sequence number between the two."""
+    sequences = column(rows, SEQUENCE)
+    inside = sequences > after if before is None else (sequences > after) & (sequences < before)
+    return rows.filter(pa.array(inside))
 
 
 def _below_zero(start: np.ndarray, weights: np.ndarray, firsts: np.ndarray) -> np.ndarray:

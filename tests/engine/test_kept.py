@@ -1,0 +1,166 @@
+"""Goal: the live state is what steps added, whatever was merged, made durable, restored or collected meanwhile.
+
+Method: runs written as tasks name them; oracle: a Counter of all rows added.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headrace.engine.kept import RUNS_MAX, Kept
+from headrace.model.errors import HeadraceError
+from headrace.state.run import open_run, write_run
+
+NAME = "a1b2"
+
+
+def written(folder: Path, step: int, entries: list[tuple[int, int]], part: int = 0, attempt: int = 0) -> Path:
+    """A task's run of (value, weight), under the name a task gives it."""
+    place = folder / f"{step}.0"
+    place.mkdir(parents=True, exist_ok=True)
+    entries = sorted(entries)
+    values, weights = [v for v, _ in entries], [w for _, w in entries]
+    table = pa.table(
+        [pa.array(values, pa.int64()), pa.array(weights, pa.int64()), pa.array([str(v) for v in values])],
+        names=["_h", "_w", "c0"],
+    )
+    path = place / f"{NAME}~{part}~{attempt}~{len(entries)}.arrow"
+    write_run(path, table)
+    return path
+
+
+def contents(kept: Kept) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for path in kept.paths().get(NAME, []):
+        for row in open_run(path).to_pylist():
+            total[row["c0"]] += row["_w"]
+    return {value: weight for value, weight in total.items() if weight}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    state = Kept(tmp_path / "state")
+    yield state
+    state.close()
+
+
+def steps(kept: Kept, count: int, after: int = 0) -> Counter[str]:
+    """Add ``count`` steps of a few changes each; what they add up to."""
+    random = np.random.default_rng(after)
+    total: Counter[str] = Counter()
+    for step in range(after, after + count):
+        entries = [(int(v), int(random.choice([1, -1]))) for v in random.choice(30, size=4, replace=False)]
+        kept.add([written(kept.folder, step, entries)])
+        for value, weight in entries:
+            total[str(value)] += weight
+    return total
+
+
+def nonzero(total: Counter[str]) -> dict[str, int]:
+    return {value: weight for value, weight in total.items() if weight}
+
+
+def test_merges_keep_the_contents(kept: Kept) -> None:
+    total = steps(kept, 40)
+    assert len(kept.paths()[NAME]) == 40
+    kept.wait_for_merges()
+    assert len(kept.paths()[NAME]) <= RUNS_MAX
+    assert contents(kept) == nonzero(total)
+
+
+def test_merging_in_the_background_while_steps_add(kept: Kept) -> None:
+    kept.start()
+    total = steps(kept, 120)
+    deadline = time.monotonic() + 60
+    while len(kept.paths()[NAME]) > RUNS_MAX and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(kept.paths()[NAME]) <= RUNS_MAX
+    assert contents(kept) == nonzero(total)
+
+
+def test_a_task_that_ran_twice_counts_once(kept: Kept) -> None:
+    first = written(kept.folder, 1, [(1, 1)], attempt=3)
+    again = written(kept.folder, 1, [(1, 1)], attempt=4)
+    other = written(kept.folder, 1, [(2, 1)], part=1, attempt=5)
+    kept.add([again, other, first])
+    assert contents(kept) == {"1": 1, "2": 1}
+
+
+def test_an_empty_run_is_not_kept(kept: Kept) -> None:
+    kept.add([written(kept.folder, 1, [])])
+    assert kept.paths() == {}
+
+
+def test_whole_is_one_run_with_all_of_it(kept: Kept) -> None:
+    assert kept.whole(NAME) is None
+    total = steps(kept, 5)
+    path = kept.whole(NAME)
+    assert path is not None
+    assert kept.paths()[NAME] == [path]
+    assert contents(kept) == nonzero(total)
+
+
+def test_whole_of_rows_that_cancelled(kept: Kept) -> None:
+    kept.add([written(kept.folder, 1, [(1, 1)])])
+    kept.add([written(kept.folder, 2, [(1, -1)])])
+    path = kept.whole(NAME)
+    assert path is not None
+    assert open_run(path).num_rows == 0
+    assert kept.paths()[NAME] == []
+
+
+def test_a_checkpoint_restores_the_state_it_was_taken_of(kept: Kept) -> None:
+    total = steps(kept, 6)
+    durable = kept.checkpoint()
+    steps(kept, 5, after=6)
+    again = Kept(kept.folder)
+    again.restore(durable)
+    assert contents(again) == nonzero(total)
+    assert again.size[NAME][:2] == (6, 24)
+
+
+def test_collecting_deletes_only_what_nothing_needs(kept: Kept) -> None:
+    total = steps(kept, 6)
+    durable = kept.checkpoint()
+    old = {entry[0] for entry in durable[NAME]}
+    assert kept.whole(NAME)  # merged: the six are live no more, but the checkpoint needs them
+    later = steps(kept, 2, after=6)
+    output = kept.folder / "7.0" / "out:v@1~0~0~1.arrow"
+    write_run(output, pa.table({"c0": ["x"], "_w": [1]}))
+    left_over = written(kept.folder, 99, [(1, 1)])
+    kept.collect(durable, [str(output)])
+    assert all(Path(path).exists() for path in old)
+    assert output.exists()
+    assert not left_over.exists()
+    assert not left_over.parent.exists()
+    both = Counter(total)
+    both.update(later)
+    assert contents(kept) == nonzero(both)
+    newer = kept.checkpoint()
+    kept.collect(newer)
+    assert not any(Path(path).exists() for path in old)
+    assert not output.exists()
+    assert contents(kept) == nonzero(both)
+
+
+def test_a_run_that_a_checkpoint_names_but_is_gone_is_an_error(kept: Kept) -> None:
+    steps(kept, 2)
+    durable = kept.checkpoint()
+    Path(durable[NAME][0][0]).rename(kept.folder / "elsewhere.arrow")
+    again = Kept(kept.folder)
+    with pytest.raises(HeadraceError, match=r"state\.missing"):
+        again.restore(durable)
+        again.whole(NAME)
+
+
+def test_forgotten_arrangements_are_gone(kept: Kept) -> None:
+    steps(kept, 2)
+    kept.keep_only({"another"})
+    assert kept.paths() == {}

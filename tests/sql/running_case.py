@@ -1,0 +1,161 @@
+"""A ``.test`` file, and a pipeline over its tables that is stepped, killed and opened again by hand.
+
+A file names tables (columns and key, as a source of type http declares them), views, transactions and what the views
+hold at the end. A transaction maps each table to lists of rows by verb, in the order of the columns; a delete gives
+the key alone where there is one; ``truncate: true`` empties. The rows go through the source, the log and the engine's
+own step; nothing is replaced but the thread that drives the steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headrace.catalog.store import StepRecord
+from headrace.engine import maintain
+from headrace.engine.pipeline import Pipeline
+from headrace.model.definition import Project, Settings, SourceDefinition, ViewDefinition
+from headrace.serve import snapshot
+
+SOURCE = "pushed"
+ANSWER_S = 60
+Rows = Counter[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A ``.test`` file, read."""
+
+    name: str
+    tables: Mapping[str, Mapping[str, Any]]
+    views: Mapping[str, str]
+    transactions: tuple[Mapping[str, Mapping[str, Any]], ...]
+    expected: Mapping[str, Rows]
+
+    def document(self, transaction: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """A transaction in the form that the source takes."""
+        return {"tables": {t: {v: self._rows(t, v, rows) for v, rows in verbs.items()} for t, verbs in transaction.items()}}
+
+    def _rows(self, table: str, verb: str, rows: Any) -> Any:
+        if verb == "truncate":
+            return rows
+        given = self.tables[table]
+        names = list(given["columns"])
+        key = given.get("key", [])
+        if verb == "delete" and key:
+            names = [key] if isinstance(key, str) else list(key)
+        return [dict(zip(names, row, strict=verb != "update")) if isinstance(row, list) else row for row in rows]
+
+
+def read_case(path: Path) -> Case:
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    expected = {view: Counter(_shown(row) for row in rows) for view, rows in document["expected"].items()}
+    assert expected.keys() <= document["views"].keys(), path.name
+    return Case(path.stem, document["tables"], document["views"], tuple(document["transactions"]), expected)
+
+
+def _shown(row: Any) -> tuple[str, ...]:
+    return tuple("null" if value is None else str(value) for value in row)
+
+
+class Running:
+    """A case's project at work, without the engine's thread. ``reopen`` does what a crash and a restart do."""
+
+    def __init__(self, case: Case, folder: Path, partitions: int = 2) -> None:
+        self.case, self.folder = case, folder
+        folder.mkdir(parents=True, exist_ok=True)
+        source = SourceDefinition(SOURCE, "http", {"listen": False, "tables": dict(case.tables)})
+        settings = Settings(name=case.name, partitions=partitions)
+        views = tuple(ViewDefinition(n, sql) for n, sql in case.views.items())
+        self.events: list[dict[str, Any]] = []
+        self.project = Project(folder, settings, (source,), views)
+        self.pipeline = self._opened()
+
+    def _opened(self) -> Pipeline:
+        pipeline = Pipeline(self.project, on_event=self.events.append)
+        pipeline.prepare()
+        return pipeline
+
+    def define(self, views: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Take the case's views, or these in their place."""
+        if views is not None:
+            definitions = tuple(ViewDefinition(n, sql) for n, sql in views.items())
+            self.project = Project(self.project.path, self.project.settings, self.project.sources, definitions)
+        answer = self.pipeline.apply(self.project)
+        refused = self.pipeline.refused
+        assert not refused, {name: str(error) for name, error in refused.items()}
+        return answer
+
+    def push(self, *transactions: Mapping[str, Mapping[str, Any]]) -> int:
+        """Push transactions; returns the last one's commit once the log holds them."""
+        source: Any = self.pipeline.sources[SOURCE]
+        self.pipeline.ingests[SOURCE].ready.wait(ANSWER_S)
+        answers = source.push([self.case.document(t) for t in transactions])
+        return int([answer.result(ANSWER_S) for answer in answers][-1])
+
+    def step(self) -> None:
+        assert self.pipeline.maintainer.step(), "there was nothing to step over"
+
+    def contents(self, view: str) -> Rows:
+        record = self.pipeline.catalog.views()[view]
+        _, rows = snapshot.read(self.pipeline.catalog, record)
+        found: Rows = Counter()
+        for row in rows.to_pylist():
+            weight = row.pop("_w")
+            assert weight > 0, (view, row, weight)
+            found[_shown(row.values())] += weight
+        return found
+
+    def all_contents(self) -> dict[str, Rows]:
+        return {view: self.contents(view) for view in self.case.views}
+
+    def verify(self) -> None:
+        """Every view equals Spark batch over the log at the frontier."""
+        found = self.pipeline.verify()
+        assert found["differences"] == 0, found
+        assert {v["view"] for v in found["views"]} == set(self.pipeline.catalog.views())
+
+    def published(self) -> list[tuple[StepRecord, list[tuple[str, int, int]]]]:
+        """Each published step, with feed, rows and checksum of what it wrote; without times."""
+        catalog = self.pipeline.catalog
+        found = []
+        for step in catalog.steps():
+            outputs = catalog.outputs(step.number - 1, step.number)
+            plain = StepRecord(step.number, step.after, step.upto, step.wide, 0, None)
+            found.append((plain, sorted((o.feed, o.rows, o.crc) for o in outputs)))
+        return found
+
+    def kill(self) -> None:
+        """Let go of everything as a killed process does: no checkpoint, nothing finished."""
+        pipeline = self.pipeline
+        for ingest in pipeline.ingests.values():
+            ingest.close()
+        pipeline.maintainer.kept.close()
+        pipeline.log.close()
+        pipeline.catalog.close()
+
+    def reopen(self) -> None:
+        self.kill()
+        self.pipeline = self._opened()
+        self.pipeline.carry_out(self.project)
+
+
+@contextmanager
+def running(case: Case, folder: Path, partitions: int = 2) -> Iterator[Running]:
+    made = Running(case, folder, partitions)
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+def all_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step, however small, is laid out over all partitions."""
+    monkeypatch.setattr(maintain, "WIDE_ROWS", 1)

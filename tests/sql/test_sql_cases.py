@@ -1,0 +1,107 @@
+"""Goal: whole queries are exact however the work is cut up. Method: each ``.test`` file of this folder in every mode.
+
+All transactions in one step; a step a transaction, verified against batch after each; killed and opened again after
+each step; killed between recording a step and publishing it; views defined only after all transactions; wide over
+two and three partitions; and once more from the start, which must publish the same bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_case import Case, Running, all_wide, read_case, running
+
+CASES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.test"))}
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=sorted(CASES))
+def case(request: pytest.FixtureRequest, spark: Any) -> Case:
+    return read_case(CASES[request.param])
+
+
+def holds(at_work: Running) -> None:
+    for view, rows in at_work.case.expected.items():
+        assert at_work.contents(view) == rows, view
+
+
+def test_all_in_one_step(case: Case, tmp_path: Path) -> None:
+    with running(case, tmp_path / "p") as at_work:
+        at_work.define()
+        at_work.push(*case.transactions)
+        at_work.step()
+        holds(at_work)
+
+
+def test_a_step_a_transaction_and_once_more_with_the_same_bytes(case: Case, tmp_path: Path) -> None:
+    published = []
+    for attempt in ("first", "again"):
+        with running(case, tmp_path / attempt) as at_work:
+            at_work.define()
+            for transaction in case.transactions:
+                at_work.push(transaction)
+                at_work.step()
+                if attempt == "first":
+                    at_work.verify()
+            holds(at_work)
+            published.append(at_work.published())
+    assert published[0] == published[1]
+
+
+def test_killed_after_each_step_and_in_the_midst_of_one(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(case, tmp_path / "p") as at_work:
+        at_work.define()
+        for number, transaction in enumerate(case.transactions):
+            at_work.push(transaction)
+            if number == len(case.transactions) // 2:
+                broken_off(at_work, monkeypatch)
+                at_work.reopen()
+                continue
+            at_work.step()
+            before, contents = at_work.published(), at_work.all_contents()
+            at_work.reopen()
+            assert at_work.published() == before
+            assert at_work.all_contents() == contents
+        holds(at_work)
+        at_work.verify()
+
+
+def broken_off(at_work: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is recorded and has run, but is not published."""
+
+    class Killed(Exception):
+        pass
+
+    def publish(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(at_work.pipeline.maintainer, "publish", publish)
+        with pytest.raises(Killed):
+            at_work.step()
+
+
+def test_views_defined_after_all_transactions(case: Case, tmp_path: Path) -> None:
+    with running(case, tmp_path / "p") as at_work:
+        at_work.define({})
+        at_work.push(*case.transactions[:-1])
+        at_work.define(case.views)
+        at_work.push(case.transactions[-1])
+        at_work.step()
+        holds(at_work)
+
+
+@pytest.mark.parametrize("partitions", [2, 3])
+def test_wide(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int) -> None:
+    all_wide(monkeypatch)
+    with running(case, tmp_path / "p", partitions) as at_work:
+        at_work.define()
+        for transaction in case.transactions:
+            at_work.push(transaction)
+            at_work.step()
+        holds(at_work)
+        at_work.verify()

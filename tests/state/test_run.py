@@ -1,0 +1,76 @@
+"""Goal: a run is written whole, read as written, and merging runs adds weights up. Oracle: Counter of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headrace.model.errors import HeadraceError
+from headrace.state.run import column, merge, open_run, write_run
+
+
+def run(entries: list[tuple[int, int, float | None]]) -> pa.Table:
+    """(hash, weight, value) as a run: ``_h``, ``_w``, ``c0``, sorted by hash."""
+    entries = sorted(entries, key=lambda e: e[0])
+    hashes, weights, values = (list(x) for x in zip(*entries, strict=True)) if entries else ([], [], [])
+    arrays = [pa.array(hashes, pa.int64()), pa.array(weights, pa.int64()), pa.array(values, pa.float64())]
+    return pa.table(arrays, names=["_h", "_w", "c0"])
+
+
+def counted(tables: list[pa.Table]) -> dict[tuple[int, str], int]:
+    total: Counter[tuple[int, str]] = Counter()
+    for table in tables:
+        for row in table.to_pylist():
+            total[row["_h"], repr(row["c0"])] += row["_w"]
+    return {row: weight for row, weight in total.items() if weight}
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
+    table = run([(3, 1, 0.5), (-2, 2, None), (3, -1, -0.0)])
+    path = tmp_path / "run.arrow"
+    write_run(path, table)
+    assert open_run(str(path)).equals(table)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.arrow"]
+
+
+def test_a_run_of_many_pieces_is_one_record_batch(tmp_path: Path) -> None:
+    pieces = pa.concat_tables([run([(n, 1, float(n))]) for n in range(50)])
+    path = tmp_path / "run.arrow"
+    write_run(path, pieces)
+    assert column(open_run(str(path)), "_h").tolist() == list(range(50))
+    assert open_run(str(path))["c0"].num_chunks == 1
+
+
+def test_a_run_that_is_gone_is_an_error_and_never_empty(tmp_path: Path) -> None:
+    with pytest.raises(HeadraceError) as caught:
+        open_run(str(tmp_path / "gone.arrow"))
+    assert caught.value.code == "state.missing"
+    assert "gone.arrow" in caught.value.where
+
+
+def test_merged_runs_add_up_and_are_sorted() -> None:
+    random = np.random.default_rng(11)
+    for _ in range(200):
+        tables = []
+        for _ in range(random.integers(1, 5)):
+            entries = [
+                (int(random.integers(-3, 3)), int(random.choice([1, 1, 2, -1])), random.choice([None, 0.0, -0.0, 1.0]))
+                for _ in range(random.integers(0, 7))
+            ]
+            tables.append(run(entries))
+        merged = merge(tables)
+        assert counted([merged]) == counted(tables)
+        hashes = column(merged, "_h")
+        assert (np.diff(hashes) >= 0).all()
+        if (column(pa.concat_tables(tables), "_w") < 0).any():
+            assert 0 not in merged["_w"].to_pylist()
+
+
+def test_a_merge_of_nothing_but_cancelling_rows_is_empty() -> None:
+    merged = merge([run([(1, 1, 2.0)]), run([(1, -1, 2.0)])])
+    assert merged.num_rows == 0
+    assert merged.schema == run([]).schema
