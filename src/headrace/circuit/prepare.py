@@ -16,6 +16,8 @@ from headrace.circuit.task import PROPERTY
 
 REMEMBERS = frozenset({"ReusedExchangeExec", "ReusedSubqueryExec", "SubqueryExec", "SubqueryBroadcastExec",
                        "BroadcastExchangeExec", "AdaptiveSparkPlanExec", "InMemoryTableScanExec"})  # fmt: skip
+# How those nodes are written in a plan's text, to pass over the others quickly.
+SUSPECTS = ("Reused", "ubquery", "Broadcast", "Adaptive", "InMemory", "dynamicpruning")
 REMEMBERS_EXPRESSION = frozenset({"ScalarSubquery", "InSubqueryExec", "DynamicPruningExpression"})
 
 
@@ -46,15 +48,26 @@ class Prepared:
 
 
 def _remembers(jvm: Any, plan: Any) -> bool:
-    to_python = jvm.scala.jdk.javaapi.CollectionConverters.asJava
+    """Whether a node or expression of the plan keeps something of an earlier run; one look at its text tells."""
+    if not any(name in plan.treeString() for name in SUSPECTS):
+        return False
+    return _any_node(jvm, plan)
+
+
+def _any_node(jvm: Any, plan: Any) -> bool:
     if plan.getClass().getSimpleName() in REMEMBERS:
         return True
-    if any(_remembers_expression(to_python, e) for e in to_python(plan.expressions())):
+    if any(_any_expression(jvm, e) for e in _items(jvm, plan.expressions())):
         return True
-    return any(_remembers(jvm, child) for child in to_python(plan.children()))
+    return any(_any_node(jvm, child) for child in _items(jvm, plan.children()))
 
 
-def _remembers_expression(to_python: Any, expression: Any) -> bool:
+def _any_expression(jvm: Any, expression: Any) -> bool:
     if expression.getClass().getSimpleName() in REMEMBERS_EXPRESSION:
         return True
-    return any(_remembers_expression(to_python, child) for child in to_python(expression.children()))
+    return any(_any_expression(jvm, child) for child in _items(jvm, expression.children()))
+
+
+def _items(jvm: Any, seq: Any) -> list[Any]:
+    java = jvm.scala.jdk.javaapi.CollectionConverters.asJava(seq)
+    return [java.get(i) for i in range(java.size())]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -94,7 +95,7 @@ class Stepper:
 
     def start(self, circuit: Circuit, number: int, upto: int, feeds: dict[str, list[str]], *, wide: bool) -> Result:
         """A circuit's first step: over the whole log (a table), or over all contents of what it reads (a view)."""
-        folder = self.fresh(f"{number}.start")
+        folder = self.fresh(f"{number}.start.{quote(circuit.name, safe='@')}")
         refs = [asdict(r) for r in self.reader.refs(0, upto)] if circuit.relation is not None else []
         step = Step(str(self.log), refs, 0, upto, "one", {}, feeds, True, str(folder))
         result = Result(number)
