@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.bench import Memory, Views, report
+from benchmarks.bench import Memory, Views, processor_seconds, report
 from headrace.model.schema import Column, Relation
 
 TABLES = {
@@ -47,9 +47,12 @@ def main() -> None:
             amounts = random.integers(-10, 1000, size)
             columns = [np.arange(at, at + size), random.integers(0, CUSTOMERS, size), amounts]
             views.append({"orders": (pa.array(np.zeros(size, np.int8)), [pa.array(c) for c in columns])})
+            busy = processor_seconds()
             took = views.step(wide=not chosen.narrow)
+            busy = processor_seconds() - busy
             seconds, at, total = seconds + took, at + size, total + int(amounts[amounts > 0].sum())
-            report(benchmark="bulk step", changes=size, state=at, seconds=round(took, 3), per_second=round(size / took))
+            report(benchmark="bulk step", changes=size, state=at, seconds=round(took, 3), per_second=round(size / took),
+                   processor_seconds=round(busy, 2))
         report(
             benchmark="bulk", changes=at, seconds=round(seconds, 2), per_second=round(at / seconds),
             peak_mib=round(memory.peak), wide=not chosen.narrow,

@@ -88,7 +88,7 @@ class Maintainer:
             self.number, self.frontier = start, published[start].upto
         for step in self.catalog.steps(start):
             expected = self.catalog.outputs(step.number - 1, step.number) if step.published_us is not None else None
-            result = self.advance(step.number, step.after, step.upto, wide=step.wide)
+            result = self.advance(step.number, step.after, step.upto, wide=step.wide, again=expected is not None)
             if expected is not None:
                 self.same(step.number, expected, result.outputs)
             else:
@@ -98,6 +98,7 @@ class Maintainer:
 
     def same(self, number: int, expected: list[Output], found: list[Output]) -> None:
         """The outputs of a step that ran again against those published: the published files stay."""
+        expected = self.visible(expected)  # a view that has failed since is not run again
         before = sorted((o.feed, o.rows, o.crc) for o in expected)
         again = sorted((o.feed, o.rows, o.crc) for o in self.visible(found))
         if before != again:
@@ -142,12 +143,12 @@ class Maintainer:
             newest = max(newest, origin.committed_us)
         return upto, rows, newest
 
-    def advance(self, number: int, after: int, upto: int, *, wide: bool) -> Result:
+    def advance(self, number: int, after: int, upto: int, *, wide: bool, again: bool = False) -> Result:
         """Run a step; a view whose SQL throws leaves the program, and the step runs again without it."""
         while True:
             assert self.stepper is not None
             try:
-                result = self.stepper.run(number, after, upto, wide=wide)
+                result = self.stepper.run(number, after, upto, wide=wide, again=again)
             except CircuitFailed as failure:
                 if failure.circuit.relation is not None:
                     raise

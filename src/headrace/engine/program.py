@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.circuit.build import TABLE, Builder, Shape
 from headrace.circuit.node import Feed, Node, Shared
-from headrace.circuit.operators import multiset, publish, upsert
+from headrace.circuit.operators import publish, table
 from headrace.circuit.operators.changes import ReadRange
 from headrace.model.schema import Relation
 
@@ -146,12 +146,8 @@ class Frames:
         shape = Shape(wide, self.partitions if wide else 1)
         builder = Builder(self.spark, circuit.name, shape, self.owners, self.read_range, self.table_keys)
         if circuit.relation is not None:
-            operator = upsert if circuit.relation.key else multiset
-            delta = operator.delta(builder, circuit.relation)
-            types = tuple(c.type for c in circuit.relation.columns)
-            frame = publish.publish(builder, delta, types, durable=False, consolidated=True)
             self.used[circuit.name] = {TABLE + circuit.relation.name}
-            return frame
+            return table.circuit(builder, circuit.relation)
         assert circuit.root is not None
         frame = publish.publish(
             builder, builder.delta(circuit.root), circuit.root.types, durable=circuit.is_view, consolidated=False

@@ -70,8 +70,13 @@ class Stepper:
         self._prepared: dict[tuple[frozenset[str], bool], Prepared] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
-    def run(self, number: int, after: int, upto: int, *, wide: bool, instants: str = "one") -> Result:
-        """Run the step; nothing is state or published yet when this returns. Raises ``CircuitFailed``."""
+    def run(
+        self, number: int, after: int, upto: int, *, wide: bool, instants: str = "one", again: bool = False
+    ) -> Result:
+        """Run the step; nothing is state or published yet when this returns. Raises ``CircuitFailed``.
+
+        ``again``: the step was published before a crash, and what it published stays where it is.
+        """
         refs = self.reader.refs(after, upto)
         counts: dict[str, int] = {}
         for ref in refs:
@@ -85,7 +90,7 @@ class Stepper:
             active = [c for c in circuits if (c.name in changed if c.relation is not None else c.inputs & feeds.keys())]
             if not active:
                 continue
-            folder = self.fresh(f"{number}.{level}")
+            folder = self.fresh(f"{number}.{level}.again" if again else f"{number}.{level}")
             step = Step(
                 str(self.log), [asdict(r) for r in refs] if level == 0 else [], after, upto, instants, runs, feeds,
                 False, str(folder),

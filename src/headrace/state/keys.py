@@ -14,6 +14,12 @@ from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column, merge
 
 
+def distinct(sorted_hashes: np.ndarray) -> np.ndarray:
+    """Each value of a sorted array once; ``np.unique`` would hash or sort again."""
+    once: np.ndarray = sorted_hashes[_changes(sorted_hashes)]
+    return once
+
+
 def same(left: Sequence[pa.ChunkedArray], right: Sequence[pa.ChunkedArray], rows: int) -> np.ndarray:
     """For each position whether the rows are equal, NULL being equal to NULL. Floats compare bit by bit."""
     equal = np.ones(rows, bool)

@@ -23,7 +23,7 @@ from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
-from headrace.state.keys import key_order, lookup, newest, same
+from headrace.state.keys import distinct, key_order, lookup, newest, same
 from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Accumulate:
 
     def kept(self, hashes: np.ndarray) -> pa.Table:
         empty = pa.schema(list(zip([HASH, WEIGHT, *self.stored], [pa.int64(), pa.int64(), *self.types], strict=True)))
-        hits = Arrangement(current().runs.get(self.name, [])).probe(np.unique(hashes), empty.names, empty)
+        hits = Arrangement(current().runs.get(self.name, [])).probe(distinct(hashes), empty.names, empty)
         return newest(hits, self.keys)
 
     def read(self, kept: pa.Table, found: np.ndarray) -> Groups:

@@ -18,6 +18,7 @@ from headrace.circuit.task import batches, current, gathered, keep
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
+from headrace.state.keys import distinct
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
 
@@ -77,9 +78,9 @@ class ProbeJoin:
         keyed = table[HASH].is_valid().to_numpy()
         side = column(table, SIDE)
         a, b = self.left.delta(table, (side == 0) & keyed), self.right.delta(table, (side == 1) & keyed)
-        old_a = self.left.kept(step.runs, np.unique(column(b, HASH)))
-        old_b = self.right.kept(step.runs, np.unique(column(a, HASH)))
-        both = np.intersect1d(column(a, HASH), column(b, HASH))
+        old_a = self.left.kept(step.runs, distinct(column(b, HASH)))
+        old_b = self.right.kept(step.runs, distinct(column(a, HASH)))
+        both = np.intersect1d(distinct(column(a, HASH)), distinct(column(b, HASH)), assume_unique=True)
         a_both, a_only = split(a, both)
         b_both, b_only = split(b, both)
         yield from batches(self.joined(a_only, old_b))

@@ -7,26 +7,18 @@ asserted. State: the table itself, arranged by the whole row; bounded by the tab
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from headrace.circuit.operators.changes import SEQUENCE, by_task, changes
+from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.operators.upsert import Contents, deletes
 from headrace.circuit.task import batches, current, gathered, keep
 from headrace.model.delivery import WEIGHT
-from headrace.model.schema import Relation
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE
 from headrace.state.arrangement import Arrangement
 from headrace.state.keys import key_order, lookup
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
-
-if TYPE_CHECKING:
-    from headrace.circuit.build import Builder
 
 INSTANT = "_i"
 REFUSED = "refused:"  # files of rows set aside are named after their table
@@ -114,15 +106,3 @@ def _below_zero(start: np.ndarray, weights: np.ndarray, firsts: np.ndarray) -> n
     refused: np.ndarray = lowest < previous
     return refused
 
-
-def delta(builder: Builder, relation: Relation) -> DataFrame:
-    """The delta of a table without a key, from the log: ``c0 ..``, ``_w``, ``_i``; keeps its contents."""
-    from headrace.circuit.build import CHANGE, TABLE, ddl, group_hash
-
-    types = tuple(c.type for c in relation.columns)
-    columns = [(f"c{i}", t) for i, t in enumerate(types)]
-    builder.own(TABLE + relation.name)
-    key_hash = group_hash([F.col(name) for name, _ in columns])
-    stage = Multiset(TABLE + relation.name, types, tuple(range(len(types))), builder.shape.partitions)
-    rows = by_task(builder, changes(builder, relation).withColumn(HASH, key_hash))
-    return rows.mapInArrow(stage, ddl([*columns, *CHANGE]))

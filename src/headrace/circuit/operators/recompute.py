@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from headrace.circuit.task import batches, current, gathered
 from headrace.model.delivery import WEIGHT
+from headrace.state.keys import distinct
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column
 
@@ -37,7 +38,7 @@ def versions(delta: pa.Table, old: pa.Table) -> pa.Table:
     names = old.column_names
     both = pa.concat_tables([old.append_column(INSTANT, pa.array(np.zeros(old.num_rows, np.int32))), delta.select([*names, INSTANT])])
     pairs = _distinct_pairs(column(delta, HASH), column(delta, INSTANT))
-    marks = [(np.unique(column(delta, HASH)), 0)] if len(pairs[0]) else []
+    marks = [(distinct(column(delta, HASH)), 0)] if len(pairs[0]) else []
     hashes = np.concatenate([h for h, _ in marks] + [pairs[0]])
     instants = np.concatenate([np.zeros(len(h), np.int32) for h, _ in marks] + [pairs[1]])
     order = np.lexsort((instants, hashes))
@@ -78,7 +79,7 @@ class ProbeContents:
         if table is None:
             return
         delta = self.side.delta(table, np.ones(table.num_rows, bool))
-        old = self.side.kept(current().runs, np.unique(column(delta, HASH)))
+        old = self.side.kept(current().runs, distinct(column(delta, HASH)))
         contents = versions(delta, old)
         copies = np.repeat(np.arange(contents.num_rows), np.maximum(column(contents, WEIGHT), 0))
         yield from batches(contents.drop_columns([HASH, WEIGHT]).take(pa.array(copies)))

@@ -8,25 +8,17 @@ a delete of one that does not is without effect. State: the table itself. Work: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from headrace.circuit.operators.changes import SEQUENCE, by_task, changes
+from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
-from headrace.model.schema import Relation
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
 from headrace.state.arrangement import Arrangement
-from headrace.state.keys import key_order, lookup, newest, same
+from headrace.state.keys import distinct, key_order, lookup, newest, same
 from headrace.state.run import HASH, column, merge, open_run
-
-if TYPE_CHECKING:
-    from headrace.circuit.build import Builder
 
 INSTANT = "_i"
 
@@ -97,7 +89,7 @@ class Upsert(Contents):
         if table.num_rows == 0:
             return
         firsts = np.flatnonzero(new)
-        kept = self.kept(np.unique(column(table, HASH)))
+        kept = self.kept(distinct(column(table, HASH)))
         found = lookup(table.select([HASH, *self.keys]).take(pa.array(firsts)), kept, self.keys)
         table = self.completed(table, new, found, kept)
         # The last change of a key in an instant is its image there.
@@ -168,16 +160,3 @@ class Upsert(Contents):
         run = pa.concat_tables([parts[0], parts[1].cast(parts[0].schema)])
         keep(current(), self.name, run.take(pa.array(np.argsort(column(run, HASH), kind="stable"))))
 
-
-def delta(builder: Builder, relation: Relation) -> DataFrame:
-    """The delta of a table with a key, from the log: ``c0 ..``, ``_w``, ``_i``; keeps its contents."""
-    from headrace.circuit.build import CHANGE, TABLE, ddl
-
-    ordinals = tuple(relation.names.index(k) for k in relation.key)
-    builder.own(TABLE + relation.name)
-    key_hash = F.xxhash64(*[F.col(f"c{i}") for i in ordinals])
-    types = tuple(c.type for c in relation.columns)
-    stage = Upsert(TABLE + relation.name, types, ordinals, builder.shape.partitions)
-    columns = [(f"c{i}", t) for i, t in enumerate(types)]
-    rows = by_task(builder, changes(builder, relation).withColumn(HASH, key_hash))
-    return rows.mapInArrow(stage, ddl([*columns, *CHANGE]))
