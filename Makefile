@@ -16,7 +16,6 @@ setup: .venv/ready ## Install the product and its tools into .venv (again only w
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) tools/prepare.py venv
-	@$(BIN)/python -m headrace.engine.archive 2>/dev/null || echo "no class archive: starts will be slower"
 	@touch $@
 
 test-deps: setup ## Install a PostgreSQL server for tests and examples when there is none

@@ -1,4 +1,4 @@
-"""What the engine benchmarks share: views over tables in a folder, a log to append to, steps to time, memory to watch."""
+"""What the engine benchmarks share: views over tables, a log to append to, steps to time, memory to watch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Views:
         made = {}
         for name, (operations, columns) in changes.items():
             ordinals = pa.array([0] * len(operations), pa.int32())
-            made[name] = pa.table([ordinals, operations, *columns], names=[ORDINAL, OPERATION, *self.tables[name].names])
+            made[name] = pa.table(
+                [ordinals, operations, *columns], names=[ORDINAL, OPERATION, *self.tables[name].names]
+            )
         origin = TransactionOrigin("bench", str(self.log.end), time.time_ns() // 1000)
         self.log.append(TransactionBatch((origin,), made))
 

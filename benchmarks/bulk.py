@@ -51,8 +51,14 @@ def main() -> None:
             took = views.step(wide=not chosen.narrow)
             busy = processor_seconds() - busy
             seconds, at, total = seconds + took, at + size, total + int(amounts[amounts > 0].sum())
-            report(benchmark="bulk step", changes=size, state=at, seconds=round(took, 3), per_second=round(size / took),
-                   processor_seconds=round(busy, 2))
+            report(
+                benchmark="bulk step",
+                changes=size,
+                state=at,
+                seconds=round(took, 3),
+                per_second=round(size / took),
+                processor_seconds=round(busy, 2),
+            )
         report(
             benchmark="bulk", changes=at, seconds=round(seconds, 2), per_second=round(at / seconds),
             peak_mib=round(memory.peak), wide=not chosen.narrow,

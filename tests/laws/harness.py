@@ -190,7 +190,9 @@ class Circuits:
                 weights = held[feed][WEIGHT].to_numpy()
                 if (weights < 0).any():
                     wrong = held[feed].filter(pa.array(weights < 0))
-                    outcome.differ(name, _cases(wrong, count), [f"commit {point.commit}: a negative weight: {_text(wrong)}"])
+                    outcome.differ(
+                        name, _cases(wrong, count), [f"commit {point.commit}: a negative weight: {_text(wrong)}"]
+                    )
                 found[feed].append(_shifted(held[feed], "c0", point.commit * count))
 
     def compare(
@@ -201,7 +203,9 @@ class Circuits:
         judge, at = Batch(self.spark), points(plan)
         for table in self.operator.tables:
             relation = table.relation
-            rows = [(p.commit * len(cases) + r[0], *r[1:]) for p in at for r in replayed.contents[p.commit - 1][table.name]]
+            rows = [
+                (p.commit * len(cases) + r[0], *r[1:]) for p in at for r in replayed.contents[p.commit - 1][table.name]
+            ]
             contents = rows_table(relation, rows)
             path = folder / f"{table.name}.parquet"
             parquet.write_table(contents, path)
@@ -212,7 +216,9 @@ class Circuits:
         for name, view in self.compilation.views.items():
             expected = judge.run(self.operator.queries[name])
             wanted = arrow_schema(view.schema.columns)
-            expected = weighted(expected.rename_columns(wanted.names).cast(pa.schema([(f.name, f.type) for f in wanted])))
+            expected = weighted(
+                expected.rename_columns(wanted.names).cast(pa.schema([(f.name, f.type) for f in wanted]))
+            )
             parts = found[view.feed]
             empty = expected.slice(0, 0)
             mine = [t.rename_columns([*wanted.names, WEIGHT]).cast(empty.schema) for t in parts]
@@ -234,7 +240,9 @@ class Circuits:
         """Deletes of rows that are not there, and no other, are set aside."""
         expected = rows_table(table.relation, rows)
         names = expected.column_names
-        found = outcome.refused.get(table.name, expected.slice(0, 0).rename_columns([f"c{i}" for i in range(len(names))]))
+        found = outcome.refused.get(
+            table.name, expected.slice(0, 0).rename_columns([f"c{i}" for i in range(len(names))])
+        )
         wrong = difference(weighted(found.rename_columns(names).cast(expected.schema)), weighted(expected))
         if wrong.num_rows:
             outcome.differ(f"refused rows of {table.name}", sorted(set(wrong[CASE].to_pylist())), [_text(wrong)])

@@ -280,7 +280,13 @@ def _mark(left_out: frozenset[int], width: int) -> bytes:
 
 def as_document(value: Any) -> Any:
     """A value as JSON holds it; ``from_document`` gives it back by the type of its column."""
-    return value if value is None or isinstance(value, int | str) else repr(value) if isinstance(value, float) else str(value)
+    return (
+        value
+        if value is None or isinstance(value, int | str)
+        else repr(value)
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def from_document(value: Any, type_text: str) -> Any:

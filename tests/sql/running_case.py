@@ -41,7 +41,9 @@ class Case:
 
     def document(self, transaction: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """A transaction in the form that the source takes."""
-        return {"tables": {t: {v: self._rows(t, v, rows) for v, rows in verbs.items()} for t, verbs in transaction.items()}}
+        return {
+            "tables": {t: {v: self._rows(t, v, rows) for v, rows in verbs.items()} for t, verbs in transaction.items()}
+        }
 
     def _rows(self, table: str, verb: str, rows: Any) -> Any:
         if verb == "truncate":

@@ -22,8 +22,8 @@ create table meta (name text primary key, value text not null) strict;
 create table relation (name text primary key, source text not null, columns text not null, key text not null,
     updates integer not null) strict;
 create table view (name text not null, version integer not null, sql text not null, fingerprint text not null,
-    columns text not null, key text not null, ordering text not null, state text not null, reason text not null default '',
-    created_commit integer not null, primary key (name, version)) strict;
+    columns text not null, key text not null, ordering text not null, state text not null,
+    reason text not null default '', created_commit integer not null, primary key (name, version)) strict;
 create table step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
     committed_us integer not null, published_us integer) strict;
 create table output (step integer not null, feed text not null, path text not null, rows integer not null,

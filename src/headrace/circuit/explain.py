@@ -53,7 +53,9 @@ def explain(view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int,
                 "name": name(of),
                 "rule": law,
                 "state": state if of.stateful else "none",
-                "bound": "its input" if of.stateful and not isinstance(of, node.Aggregate) else ("its groups" if of.stateful else "none"),
+                "bound": "its input"
+                if of.stateful and not isinstance(of, node.Aggregate)
+                else ("its groups" if of.stateful else "none"),
                 "cost": COSTS.get(type(of), "the change"),
             }
         )

@@ -28,7 +28,7 @@ class Prepared:
         self.context = frame.sparkSession.sparkContext
         self.frame = frame
         self.session: Any = frame.sparkSession._jsparkSession
-        self.sessions: Any = getattr(self.context._jvm.org.apache.spark.sql.classic, "SparkSession")
+        self.sessions: Any = self.context._jvm.org.apache.spark.sql.classic.SparkSession
         plan: Any = frame._jdf.queryExecution().executedPlan()
         self.reusable = not _remembers(self.context._jvm, plan)
         self.plan = plan

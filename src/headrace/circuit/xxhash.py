@@ -35,7 +35,9 @@ def xxhash64(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str]
             array = array.cast(pa.int64() if wide else pa.int32())
         values = array.fill_null(0).to_numpy(zero_copy_only=False)
         hashed = _long(values, hashes) if wide else _int(values, hashes)
-        hashes = np.where(array.is_null().to_numpy(zero_copy_only=False), hashes, hashed) if array.null_count else hashed
+        hashes = (
+            np.where(array.is_null().to_numpy(zero_copy_only=False), hashes, hashed) if array.null_count else hashed
+        )
     return hashes.view(np.int64)
 
 

@@ -42,7 +42,9 @@ class ReadHistory:
         for batch in reader.read(refs, self.relation.name, 0, self.upto):
             given = set(batch.schema.names)
             columns = [
-                batch.column(c.name).cast(to_arrow(c.type)) if c.name in given else pa.nulls(batch.num_rows, to_arrow(c.type))
+                batch.column(c.name).cast(to_arrow(c.type))
+                if c.name in given
+                else pa.nulls(batch.num_rows, to_arrow(c.type))
                 for c in self.relation.columns
             ]
             marks = batch.column(UNCHANGED) if UNCHANGED in given else pa.nulls(batch.num_rows, pa.binary())
@@ -67,7 +69,9 @@ def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int
     whole = rows.withColumn("_life", life)
     filled = Window.partitionBy(*[F.col(quote(k)) for k in relation.key], "_life").orderBy(SEQUENCE)
     values = [
-        F.last(F.when(~_left_out(i), F.struct(name.alias("v"))), ignorenulls=True).over(filled)["v"].alias(relation.names[i])
+        F.last(F.when(~_left_out(i), F.struct(name.alias("v"))), ignorenulls=True)
+        .over(filled)["v"]
+        .alias(relation.names[i])
         for i, name in enumerate(names)
     ]
     last = F.row_number().over(by.orderBy(F.desc(SEQUENCE))).alias("_last")
@@ -76,7 +80,7 @@ def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int
 
 
 def _copies_of_rows(rows: DataFrame, relation: Relation) -> DataFrame:
-    """The rows of a table without a key: a delete that finds no copy of its row is set aside, so it counts for nothing."""
+    """The rows of a table without a key; a delete that finds no copy of its row is set aside and counts for nothing."""
     names = [F.col(quote(n)) for n in relation.names]
     # Grouping takes -0.0 for 0.0, which are two rows: their texts tell them apart.
     texts = [n.cast("string") for n, c in zip(names, relation.columns, strict=True) if _floating(c.type)]
@@ -112,7 +116,9 @@ class ReadRows:
             pass
         if not self.paths:
             return
-        schema = pa.schema([*((n, to_arrow(t)) for n, t in zip(self.stored, self.types, strict=True)), (WEIGHT, pa.int64())])
+        schema = pa.schema(
+            [*((n, to_arrow(t)) for n, t in zip(self.stored, self.types, strict=True)), (WEIGHT, pa.int64())]
+        )
         tables = [open_run(path).select([*self.stored, WEIGHT]).cast(schema) for path in self.paths]
         rows = consolidate(pa.concat_tables(tables)) if len(tables) > 1 else tables[0]
         copies = np.repeat(np.arange(rows.num_rows), column(rows, WEIGHT))
@@ -192,11 +198,14 @@ def _copies(table: pa.Table, row: dict[str, Any]) -> int:
     """How often a row stands in a consolidated table; NaN is looked for as itself."""
     schema = table.drop_columns([WEIGHT]).schema
     probe = pa.Table.from_pylist([row], schema=schema).append_column(WEIGHT, pa.array([0], pa.int64()))
-    marked = pa.concat_tables([probe.append_column("_p", pa.array([1])), table.append_column("_p", pa.array(np.zeros(table.num_rows, np.int64)))])
+    marked = pa.concat_tables(
+        [
+            probe.append_column("_p", pa.array([1])),
+            table.append_column("_p", pa.array(np.zeros(table.num_rows, np.int64))),
+        ]
+    )
     from headrace.state.rows import row_codes
 
     codes = row_codes([marked[n] for n in schema.names])
     weights = marked[WEIGHT].to_numpy()
     return int(weights[codes == codes[0]].sum())
-
-

@@ -108,7 +108,9 @@ class Compiler:
         try:
             root = lower(self.catalyst, plan)
         except HeadraceError as error:
-            raise HeadraceError(error.code, error.what, where=where(definition), why=error.why, next=error.next) from error
+            raise HeadraceError(
+                error.code, error.what, where=where(definition), why=error.why, next=error.next
+            ) from error
         outputs = output_types(self.catalyst, plan_of_text)
         _check_names([name for name, _, _ in outputs], definition)
         schema_columns = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
@@ -165,7 +167,9 @@ def ordered(
         if not ready:
             circle = ", ".join(sorted(pending))
             for name in pending:
-                refused[name] = HeadraceError("view.cycle", f"views read each other in a circle: {circle}", where=where(wanted[name]))
+                refused[name] = HeadraceError(
+                    "view.cycle", f"views read each other in a circle: {circle}", where=where(wanted[name])
+                )
             return done
         done += ready
         placed |= set(ready)

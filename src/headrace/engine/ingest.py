@@ -13,7 +13,9 @@ from headrace.sources.base import Source
 
 POLL_S = 0.1
 RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
-RETRIED = frozenset({"source.connect", "source.file", "source.row", "log.full"})  # what may mend itself, or be mended outside
+RETRIED = frozenset(
+    {"source.connect", "source.file", "source.row", "log.full"}
+)  # what may mend itself, or be mended outside
 
 
 class Ingest(threading.Thread):

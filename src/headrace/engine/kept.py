@@ -126,7 +126,8 @@ class Kept:
             self._needed.clear()
             busy = True
             while busy and not self._closed.is_set():
-                busy = any([self._merge_one(name) for name in list(self.runs)])
+                merged = [self._merge_one(name) for name in list(self.runs)]  # each in turn, not up to the first
+                busy = any(merged)
 
     def _merge_one(self, name: str, least: int = 4) -> bool:
         """Merge the newest runs of an arrangement once there are ``least`` of them to merge."""

@@ -104,7 +104,7 @@ class Maintainer:
         if before != again:
             raise HeadraceError(
                 "state.mismatch", f"step {number} gave other rows than those published", where=str(self.folder),
-                why=f"published {before[:3]}, now {again[:3]}", next="headrace verify; then edit the view to rebuild it",
+                why=f"published {before[:3]}, now {again[:3]}", next="headrace verify",
             )  # fmt: skip
         for output in expected:
             if checksum(Path(output.path), sync=False) != output.crc:
@@ -173,7 +173,11 @@ class Maintainer:
 
     def used(self) -> dict[str, Relation]:
         """The tables that the program's views still read."""
-        return {n: r for n, r in self.tables.items() if TABLE + n in self.kept.runs or any(n in v.reads for v in self.views.values())}
+        return {
+            n: r
+            for n, r in self.tables.items()
+            if TABLE + n in self.kept.runs or any(n in v.reads for v in self.views.values())
+        }
 
     def publish(self, number: int, result: Result) -> None:
         """All views move at once; their files are on disk before."""
@@ -257,7 +261,12 @@ class Maintainer:
     def alone(self, circuit: Circuit) -> Stepper:
         """A stepper for one circuit's first step."""
         return Stepper(
-            self.spark, Program((circuit,)), self.folder / "log", self.kept, self.folder / "state", self.settings.partitions
+            self.spark,
+            Program((circuit,)),
+            self.folder / "log",
+            self.kept,
+            self.folder / "state",
+            self.settings.partitions,
         )
 
     def build_table(self, circuit: Circuit, upto: int) -> None:
@@ -318,7 +327,9 @@ class Maintainer:
     def forget(self) -> None:
         """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
         sinks = [frontier for frontier, _, _ in self.catalog.sinks().values()]
-        needed = min([s.number for s in self.catalog.steps() if s.upto > min(sinks, default=self.frontier)], default=self.number)
+        needed = min(
+            [s.number for s in self.catalog.steps() if s.upto > min(sinks, default=self.frontier)], default=self.number
+        )
         before = min(needed, self.number - RETAINED_STEPS)
         live = {c.feed for c in self.views.values()} | {r.feed for r in self.failed.values()}
         also: set[str] = set()

@@ -181,8 +181,9 @@ class Pipeline:
         for name, source in self.sources.items():
             for relation in source.relations():
                 if relation.name in found:
+                    other = found[relation.name][0]
                     raise HeadraceError(
-                        "config.invalid", f"sources {found[relation.name][0]} and {name} both have a table {relation.name}",
+                        "config.invalid", f"sources {other} and {name} both have a table {relation.name}",
                         next="give one of them another name under `tables:` of its source",
                     )  # fmt: skip
                 found[relation.name] = (name, relation)
@@ -211,7 +212,9 @@ class Pipeline:
         for table in sorted(compilation.tables):
             used[tables[table][0]].append(table)
         warnings = [
-            f"{name}: {text}" for name, source in self.sources.items() for text in source.warnings(frozenset(used[name]))
+            f"{name}: {text}"
+            for name, source in self.sources.items()
+            for text in source.warnings(frozenset(used[name]))
         ]
         views = [
             {
@@ -297,7 +300,9 @@ class Pipeline:
         if name not in self.maintainer.views:
             snapshot.known(self.catalog, name)
             record = self.catalog.views()[name]
-            raise HeadraceError("view.failed", f"view {name} has failed", why=record.reason, next="edit the view, then `headrace apply`")
+            raise HeadraceError(
+                "view.failed", f"view {name} has failed", why=record.reason, next="edit the view, then `headrace apply`"
+            )
         return self.maintainer.views[name]
 
     def sql(self, text: str) -> pa.Table:
@@ -331,7 +336,10 @@ class Pipeline:
             chosen = list(self.maintainer.views.values())
             records = self.catalog.views()
             found = {
-                c.schema.name: (records[c.schema.name], snapshot.read(self.catalog, records[c.schema.name], self.maintainer.number)[1])
+                c.schema.name: (
+                    records[c.schema.name],
+                    snapshot.read(self.catalog, records[c.schema.name], self.maintainer.number)[1],
+                )
                 for c in chosen
                 if views is None or c.schema.name in views
             }
@@ -389,12 +397,15 @@ class Pipeline:
                 }
                 for n, r in self.catalog.views().items()
             ]
-            + [{"name": n, "version": 0, "state": "refused", "reason": str(e), "commit": 0} for n, e in self.refused.items()],
+            + [
+                {"name": n, "version": 0, "state": "refused", "reason": str(e), "commit": 0}
+                for n, e in self.refused.items()
+            ],
             "sources": [
                 {
                     "name": n, "tables": sorted(i.tables), "rows": i.rows,
                     "state": "failed" if i.error else "running" if i.ready.is_set() else "starting",
-                    "error": i.error.as_dict() if i.error else None,
+                    "error": i.error.as_dict() if i.error else None, **i.source.endpoint(),
                 }
                 for n, i in self.ingests.items()
             ],

@@ -1,4 +1,4 @@
-"""What the definitions change: each source, view and sink as created, replaced, dropped or kept, and who is affected."""
+"""What the definitions change: each source, view and sink created, replaced, dropped or kept, and who is affected."""
 
 from __future__ import annotations
 

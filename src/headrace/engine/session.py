@@ -32,7 +32,7 @@ PINNED: dict[str, str] = {
     "spark.sql.codegen.cache.maxEntries": "5000",
     # Without Unix sockets every Python stage waits 40 ms for a delayed TCP acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "headrace.circuit.daemon",
+    "spark.python.daemon.module": "headrace.engine.daemon",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.shuffle.compress": "false",
     "spark.speculation": "false",
@@ -58,7 +58,11 @@ def java_options() -> str:
     if writing:
         return f"{options} -XX:ArchiveClassesAtExit={writing}"
     archive = place()
-    return f"{options} -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off" if archive.exists() else options
+    return (
+        f"{options} -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        if archive.exists()
+        else options
+    )
 
 
 def open_session(settings: Settings) -> SparkSession:

@@ -7,13 +7,11 @@ a level -> new runs become state -> outputs are published in one catalogue trans
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from pathlib import Path
 from urllib.parse import quote
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.store import Output
@@ -21,22 +19,12 @@ from headrace.circuit.operators.multiset import REFUSED
 from headrace.circuit.operators.publish import OUTPUT
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step
+from headrace.engine.changes import ReadLog
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Frames, Program
-from headrace.log.read import FrameRef, LogReader
+from headrace.log.read import LogReader
 
 PREPARED_MAX = 64
-
-
-class ReadLog:
-    """Reads a step's range of the log inside a task; a reader is kept by path in each Python worker."""
-
-    _readers: dict[str, LogReader] = {}
-
-    def __call__(self, step: Step, relation: str) -> Iterator[pa.RecordBatch]:
-        reader = self._readers.setdefault(step.log, LogReader(Path(step.log)))
-        refs = [FrameRef(**ref) for ref in step.refs]
-        return reader.read(refs, relation, step.after, step.upto)
 
 
 class CircuitFailed(Exception):

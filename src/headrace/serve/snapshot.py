@@ -63,9 +63,7 @@ def contents(project_path: Path, view: str) -> tuple[int, ViewSchema, pa.Table]:
         catalog.close()
 
 
-def follow(
-    project_path: Path, view: str, after: int | None, stop: threading.Event
-) -> Iterator[tuple[int, pa.Table]]:
+def follow(project_path: Path, view: str, after: int | None, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
     """(commit, delta with ``_w``) of every published step after commit ``after`` that changes the view.
 
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
@@ -114,7 +112,9 @@ def read(catalog: Catalog, record: ViewRecord, upto_step: int | None = None) -> 
     """(commit, contents) of a view version at its last published step, or at step ``upto_step``."""
     for attempt in range(ATTEMPTS):
         last = catalog.last_published()
-        paths, commit = files(catalog, record.feed, upto_step if upto_step is not None else (last.number if last else -1))
+        paths, commit = files(
+            catalog, record.feed, upto_step if upto_step is not None else (last.number if last else -1)
+        )
         try:
             tables = [open_run(path) for path in paths]
         except HeadraceError:

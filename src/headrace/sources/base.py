@@ -42,12 +42,16 @@ class Source(ABC):
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
         """The log holds ``batch`` durably; its first transaction has commit number ``first_commit``."""
 
-    def reject(self, batch: TransactionBatch, error: Exception) -> None:
+    def reject(self, batch: TransactionBatch, error: Exception) -> None:  # noqa: B027 - only push sources answer
         """The log could not take ``batch``; nothing of it was kept. Push sources answer their client."""
 
     @abstractmethod
     def close(self) -> None:
         """Stop; what the source keeps for us (slot, publication) stays."""
 
-    def drop(self) -> None:
+    def endpoint(self) -> dict[str, str]:
+        """``endpoint`` and ``token_file`` of a source that clients push to; empty for one that is pulled from."""
+        return {}
+
+    def drop(self) -> None:  # noqa: B027 - most sources make nothing
         """Remove everything made at the source."""

@@ -23,7 +23,7 @@ class Catalyst:
         self.logical = catalyst.plans.logical
         self.unresolved = catalyst.analysis.UnresolvedAttribute
         self.converters = self.jvm.scala.jdk.javaapi.CollectionConverters
-        self.to_column: Any = getattr(self.jvm.org.apache.spark.sql.classic, "ExpressionUtils").column
+        self.to_column: Any = self.jvm.org.apache.spark.sql.classic.ExpressionUtils.column
 
     def seq(self, values: list[Any]) -> Any:
         """A Scala ``Seq`` of JVM objects."""
@@ -41,7 +41,9 @@ class Catalyst:
     def attribute(self, name: str) -> Any:
         return self.unresolved(self.seq([name]))
 
-    def rebind(self, expression: Any, names: Mapping[int, str], replace: Callable[[Any], Any | None] | None = None) -> Any:
+    def rebind(
+        self, expression: Any, names: Mapping[int, str], replace: Callable[[Any], Any | None] | None = None
+    ) -> Any:
         """The expression with each attribute replaced by its positional name; ``replace`` may take a sub-tree first."""
         if replace is not None:
             taken = replace(expression)

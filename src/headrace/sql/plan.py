@@ -45,7 +45,9 @@ def lower(catalyst: Catalyst, optimized: Any) -> Node:
 
 
 def refuse(clause: str, why: str, rewrite: str = "") -> HeadraceError:
-    return HeadraceError("sql.not_incremental", f"{clause} cannot be maintained incrementally yet", why=why, next=rewrite)
+    return HeadraceError(
+        "sql.not_incremental", f"{clause} cannot be maintained incrementally yet", why=why, next=rewrite
+    )
 
 
 class _Lowering:
@@ -176,7 +178,9 @@ class _Lowering:
         keys = self.catalyst.jvm.org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys.unapply(plan)
         if condition.isEmpty() or keys.isEmpty():
             if kind == "anti" and condition.isDefined() and "isnull" in condition.get().toString().lower():
-                raise refuse("NOT IN (SELECT ...)", "it has no key when either side may be NULL", "use NOT EXISTS (SELECT ...)")
+                raise refuse(
+                    "NOT IN (SELECT ...)", "it has no key when either side may be NULL", "use NOT EXISTS (SELECT ...)"
+                )
             raise refuse("a join without an equality", "there is no key to find partners by", "add an equality to ON")
         left_keys, right_keys = self.catalyst.items(keys.get()._2()), self.catalyst.items(keys.get()._3())
         used = needed | self.references([condition.get()])
@@ -223,7 +227,9 @@ class _Lowering:
             normal_keys = tuple(self.key(k, names) for k in keys)
             return Aggregate(types, nullables, child, normal_keys, accumulations, results), out_ids
         if not keys:
-            names_of = ", ".join(sorted({f.aggregateFunction().prettyName() for f in functions if not self.accumulates(f)}))
+            names_of = ", ".join(
+                sorted({f.aggregateFunction().prettyName() for f in functions if not self.accumulates(f)})
+            )
             raise refuse(f"{names_of} without GROUP BY", "there is no key to recompute by", "add a GROUP BY")
         results = tuple(self.catalyst.expression(e, names) for e in entries)
         return Regroup(types, nullables, child, bound_keys, results), out_ids
@@ -361,8 +367,16 @@ def _refuse_keys(keys: tuple[Expression, ...]) -> None:
 
 def _refusal(kind: str, plan: Any) -> HeadraceError:
     clauses = {
-        "GlobalLimit": ("LIMIT", "which rows come first changes with every row", "rank rows: row_number() OVER (PARTITION BY ...) <= n"),
-        "LocalLimit": ("LIMIT", "which rows come first changes with every row", "rank rows: row_number() OVER (PARTITION BY ...) <= n"),
+        "GlobalLimit": (
+            "LIMIT",
+            "which rows come first changes with every row",
+            "rank rows: row_number() OVER (PARTITION BY ...) <= n",
+        ),
+        "LocalLimit": (
+            "LIMIT",
+            "which rows come first changes with every row",
+            "rank rows: row_number() OVER (PARTITION BY ...) <= n",
+        ),
         "Offset": ("OFFSET", "which rows come first changes with every row", ""),
         "Sort": ("ORDER BY inside the query", "", "order the outermost SELECT only"),
         "ScalarSubquery": ("an uncorrelated subquery used as a value", "", "join a view that holds it, on an equality"),
@@ -379,6 +393,4 @@ def _refusal(kind: str, plan: Any) -> HeadraceError:
 
 def output_types(catalyst: Catalyst, plan: Any) -> list[tuple[str, str, bool]]:
     """Name, type text and nullability of a plan's output columns."""
-    return [
-        (str(a.name()), type_name(a.dataType()), bool(a.nullable())) for a in catalyst.items(plan.output())
-    ]
+    return [(str(a.name()), type_name(a.dataType()), bool(a.nullable())) for a in catalyst.items(plan.output())]

@@ -42,7 +42,9 @@ def _same_column(a: pa.ChunkedArray, b: pa.ChunkedArray) -> np.ndarray:
         equal = pc.fill_null(equal, False)
         both_null = pc.and_(pc.is_null(a), pc.is_null(b))
         equal = pc.or_(equal, both_null)
-    values: np.ndarray = np.asarray(equal.to_numpy(zero_copy_only=False) if isinstance(equal, pa.Array) else equal.to_numpy())
+    values: np.ndarray = np.asarray(
+        equal.to_numpy(zero_copy_only=False) if isinstance(equal, pa.Array) else equal.to_numpy()
+    )
     return values
 
 
@@ -94,7 +96,9 @@ def newest(hits: Hits, keys: Sequence[str]) -> pa.Table:
     starts = _changes(found)
     if _adjacent_differ([rows[k] for k in keys], starts):
         return merge([rows])
-    last = np.r_[np.flatnonzero(starts)[1:] - 1, len(found) - 1].astype(np.int64) if len(found) else np.empty(0, np.int64)
+    last = (
+        np.r_[np.flatnonzero(starts)[1:] - 1, len(found) - 1].astype(np.int64) if len(found) else np.empty(0, np.int64)
+    )
     newest_run = np.repeat(runs[last], np.diff(np.r_[np.flatnonzero(starts), len(found)]))
     live = (runs == newest_run) & (column(rows, WEIGHT) > 0)
     return rows.filter(pa.array(live))

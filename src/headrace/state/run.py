@@ -40,7 +40,9 @@ def open_run(path: str) -> pa.Table:
     try:
         table = pa.ipc.open_file(pa.memory_map(path)).read_all()
     except FileNotFoundError as error:
-        raise HeadraceError("state.missing", "a run of kept state is missing", where=path, why="it was removed") from error
+        raise HeadraceError(
+            "state.missing", "a run of kept state is missing", where=path, why="it was removed"
+        ) from error
     _open[path] = table
     while len(_open) > OPEN_RUNS:
         _open.popitem(last=False)

@@ -202,6 +202,7 @@ def _before(old: Groups, after: Groups, is_first: np.ndarray) -> Groups:
         return old
     previous = np.maximum(np.arange(len(is_first)) - 1, 0)
     index = np.where(is_first, np.arange(len(is_first)), len(is_first) + previous)
+
     def mixed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         values: np.ndarray = np.r_[a, b][index]
         return values
@@ -217,9 +218,7 @@ def _before(old: Groups, after: Groups, is_first: np.ndarray) -> Groups:
     return Groups(mixed(old.rows, after.rows), counts, sums)
 
 
-def _sums(
-    part: Part, table: pa.Table, i: int, weights: np.ndarray, starts: np.ndarray
-) -> Sums | None:
+def _sums(part: Part, table: pa.Table, i: int, weights: np.ndarray, starts: np.ndarray) -> Sums | None:
     if not part.sums:
         return None
     values = table[f"a{i}"].combine_chunks()
@@ -229,9 +228,7 @@ def _sums(
     return exact.IntegerAccumulators.accumulate(exact.integer_limbs(values), weights, starts)
 
 
-def _result(
-    part: Part, counts: np.ndarray, total: Sums | None, wanted: np.ndarray
-) -> pa.Array:
+def _result(part: Part, counts: np.ndarray, total: Sums | None, wanted: np.ndarray) -> pa.Array:
     """The aggregate's value of each group, NULL where nothing was counted; raises where a wanted one overflows."""
     if total is None:
         return pa.array(counts)
@@ -266,15 +263,11 @@ def delta(builder: Builder, this: node.Aggregate) -> DataFrame:
     from headrace.circuit.build import CHANGE, ddl, group_hash
 
     keys = [k.column.alias(f"g{i}") for i, k in enumerate(this.keys)]
-    arguments = [
-        a.argument.column.alias(f"a{i}") for i, a in enumerate(this.accumulations) if a.argument is not None
-    ]
+    arguments = [a.argument.column.alias(f"a{i}") for i, a in enumerate(this.accumulations) if a.argument is not None]
     key_hash = group_hash([k.column for k in this.keys]).alias(HASH)
     rows = builder.gather(builder.delta(this.child).select(key_hash, WEIGHT, INSTANT, *keys, *arguments))
     key_types = tuple(k.type for k in this.keys)
-    parts = tuple(
-        Part(a.function, a.argument.type if a.argument else None, a.type) for a in this.accumulations
-    )
+    parts = tuple(Part(a.function, a.argument.type if a.argument else None, a.type) for a in this.accumulations)
     name = hashlib.blake2b(f"aggregate:{this.fingerprint}".encode(), digest_size=12).hexdigest()
     builder.own(name)
     stage = Accumulate(name, key_types, parts, builder.shape.partitions)

@@ -40,9 +40,7 @@ class ReadFeed:
 
     def renamed(self, table: pa.Table) -> pa.Table:
         columns = [table[f"c{o}"].cast(to_arrow(t)) for o, t in zip(self.ordinals, self.types, strict=True)]
-        instants = (
-            table[INSTANT] if INSTANT in table.column_names else pa.array(np.ones(table.num_rows, np.int32))
-        )
+        instants = table[INSTANT] if INSTANT in table.column_names else pa.array(np.ones(table.num_rows, np.int32))
         names = [f"c{i}" for i in range(len(columns))]
         return pa.table([*columns, table[WEIGHT], instants], names=[*names, WEIGHT, INSTANT])
 

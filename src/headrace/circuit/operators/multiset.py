@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+
 from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.operators.upsert import Contents, deletes
 from headrace.circuit.task import batches, current, gathered, keep
@@ -105,4 +106,3 @@ def _below_zero(start: np.ndarray, weights: np.ndarray, firsts: np.ndarray) -> n
     previous[firsts] = -np.arange(len(firsts)) * span
     refused: np.ndarray = lowest < previous
     return refused
-

@@ -90,7 +90,9 @@ def _marks(a: pa.Table, b: pa.Table) -> pa.Table:
 
 def _versions(delta: pa.Table, old: pa.Table, marks: pa.Table) -> pa.Table:
     """Contents at every version of either side; marks of the other side enter as rows of weight 0."""
-    nothing = pa.table([marks[HASH], pa.array(np.zeros(marks.num_rows, np.int64)), marks[INSTANT]], names=[HASH, WEIGHT, INSTANT])
+    nothing = pa.table(
+        [marks[HASH], pa.array(np.zeros(marks.num_rows, np.int64)), marks[INSTANT]], names=[HASH, WEIGHT, INSTANT]
+    )
     for name in old.column_names[2:]:
         nothing = nothing.append_column(name, pa.nulls(marks.num_rows, old.schema.field(name).type))
     order = [HASH, WEIGHT, INSTANT, *old.column_names[2:]]
@@ -107,8 +109,12 @@ def _with_strays(contents: pa.Table, strays: pa.Table) -> pa.Table:
     rows = strays.drop_columns([INSTANT]).append_column(VERSION, strays[INSTANT])
     rows = rows.append_column(NEXT, pa.array(np.zeros(strays.num_rows, np.int32)))
     # A hash no key has in this table: strays meet nothing, as _same_version looks at kept keys only.
-    return pa.concat_tables([contents.append_column("_k", pa.array(np.ones(contents.num_rows, bool))),
-                             rows.select(contents.column_names).append_column("_k", pa.array(np.zeros(rows.num_rows, bool)))])
+    return pa.concat_tables(
+        [
+            contents.append_column("_k", pa.array(np.ones(contents.num_rows, bool))),
+            rows.select(contents.column_names).append_column("_k", pa.array(np.zeros(rows.num_rows, bool))),
+        ]
+    )
 
 
 def _same_version(lefts: pa.Table, rights: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +148,9 @@ class Resolve:
         if table is None:
             return
         l_row, r_row = _numbers(table, LEFT_ROW), _numbers(table, RIGHT_ROW)
-        pair = (l_row >= 0) & (r_row >= 0) & table[HOLDS].fill_null(False).combine_chunks().to_numpy(zero_copy_only=False)
+        pair = (
+            (l_row >= 0) & (r_row >= 0) & table[HOLDS].fill_null(False).combine_chunks().to_numpy(zero_copy_only=False)
+        )
         left_alone, right_alone = (r_row < 0) & (l_row >= 0), (l_row < 0) & (r_row >= 0)
         left_met, right_met = _among(l_row, l_row[pair]), _among(r_row, r_row[pair])
         chosen = {

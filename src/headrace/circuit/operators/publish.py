@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit.task import current, gathered, keep
-from headrace.model.delivery import WEIGHT
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column
 
@@ -44,7 +43,9 @@ class Publish:
             return
         path = keep(current(), OUTPUT + self.circuit.replace("/", "_"), table)
         crc = checksum(Path(path), sync=self.durable) if self.durable else 0
-        yield pa.record_batch([[self.circuit], [path], [table.num_rows], [crc]], names=["circuit", "path", "rows", "crc"])
+        yield pa.record_batch(
+            [[self.circuit], [path], [table.num_rows], [crc]], names=["circuit", "path", "rows", "crc"]
+        )
 
 
 def checksum(path: Path, *, sync: bool) -> int:
@@ -58,7 +59,9 @@ def checksum(path: Path, *, sync: bool) -> int:
     return crc
 
 
-def publish(builder: Builder, delta: DataFrame, types: tuple[str, ...], *, durable: bool, consolidated: bool) -> DataFrame:
+def publish(
+    builder: Builder, delta: DataFrame, types: tuple[str, ...], *, durable: bool, consolidated: bool
+) -> DataFrame:
     """One row for each file written: ``circuit``, ``path``, ``rows``, ``crc``."""
     from headrace.circuit.build import group_hash
 
@@ -69,4 +72,3 @@ def publish(builder: Builder, delta: DataFrame, types: tuple[str, ...], *, durab
     elif not builder.shape.wide:
         delta = delta.coalesce(1)
     return delta.mapInArrow(Publish(builder.circuit, durable=durable, consolidated=consolidated), DESCRIPTION)
-

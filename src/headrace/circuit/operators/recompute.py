@@ -36,7 +36,9 @@ def versions(delta: pa.Table, old: pa.Table) -> pa.Table:
     Rows of weight 0 are dropped; a version without rows has none.
     """
     names = old.column_names
-    both = pa.concat_tables([old.append_column(INSTANT, pa.array(np.zeros(old.num_rows, np.int32))), delta.select([*names, INSTANT])])
+    both = pa.concat_tables(
+        [old.append_column(INSTANT, pa.array(np.zeros(old.num_rows, np.int32))), delta.select([*names, INSTANT])]
+    )
     pairs = _distinct_pairs(column(delta, HASH), column(delta, INSTANT))
     marks = [(distinct(column(delta, HASH)), 0)] if len(pairs[0]) else []
     hashes = np.concatenate([h for h, _ in marks] + [pairs[0]])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+
 from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
@@ -146,9 +147,7 @@ class Upsert(Contents):
             table = table.set_column(table.column_names.index(name), name, column_now)
         return table
 
-    def write(
-        self, kept: pa.Table, found: np.ndarray, images: pa.Table, final: np.ndarray, exists: np.ndarray
-    ) -> None:
+    def write(self, kept: pa.Table, found: np.ndarray, images: pa.Table, final: np.ndarray, exists: np.ndarray) -> None:
         """The step's run: the row each touched key had goes, the one it has now comes."""
         gone = kept.take(pa.array(found[found >= 0]))
         come = images.filter(pa.array(final & exists)).select([HASH, *self.names])
@@ -159,4 +158,3 @@ class Upsert(Contents):
             parts.append(rows.append_column(WEIGHT, weights).select(order))
         run = pa.concat_tables([parts[0], parts[1].cast(parts[0].schema)])
         keep(current(), self.name, run.take(pa.array(np.argsort(column(run, HASH), kind="stable"))))
-

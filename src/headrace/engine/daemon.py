@@ -20,7 +20,7 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import headrace.circuit.operators
-import headrace.log.read
+import headrace.engine.changes
 
 PRELOADED = (
     numpy,
@@ -29,7 +29,7 @@ PRELOADED = (
     pyspark.sql.pandas.serializers,
     pyspark.worker,
     headrace.circuit.operators,
-    headrace.log.read,
+    headrace.engine.changes,
 )
 
 if __name__ == "__main__":

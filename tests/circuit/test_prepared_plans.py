@@ -1,0 +1,155 @@
+"""Goal: a plan made once and stepped again answers for the step at hand, never with what it remembers.
+
+Method: every operator there is, three steps with changing input in both shapes, through prepared plans and, over
+state of its own, through plain DataFrames; both must write the same bytes. A plan that holds anything which remembers
+an earlier run must not be reused at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headrace.circuit import prepare
+from headrace.circuit.node import Node, Shared
+from headrace.circuit.operators import OPERATORS
+from headrace.circuit.prepare import Prepared
+from headrace.circuit.task import Step
+from headrace.engine.compile import Compiler
+from headrace.engine.kept import Kept
+from headrace.engine.program import Program, assemble
+from headrace.engine.step import Stepper
+from headrace.log.append import LogWriter
+from headrace.model.definition import ViewDefinition
+from headrace.model.schema import Column, Relation
+from headrace.model.transaction import DELETE, INSERT, TransactionBatch, TransactionOrigin
+
+pytestmark = pytest.mark.spark
+
+TABLES = {
+    "keyed": Relation("keyed", (Column("id", "int", False), Column("k", "int"), Column("s", "string")), ("id",)),
+    "loose": Relation("loose", (Column("k", "int"), Column("s", "string"))),
+}
+VIEWS = {
+    "projected": "SELECT id + 1 AS i, upper(s) AS u FROM keyed WHERE k > 0",
+    "exploded": "SELECT id, explode(array(id, k)) AS x FROM keyed",
+    "rolled_up": "SELECT k, s, count(*) AS n FROM keyed GROUP BY ROLLUP (k, s)",
+    "united": "SELECT k FROM keyed UNION ALL SELECT k FROM loose",
+    "joined": "SELECT a.id, b.s FROM keyed a JOIN loose b ON a.k = b.k",
+    "outer": "SELECT a.id, b.s FROM keyed a LEFT JOIN loose b ON a.k = b.k AND a.s <> b.s",
+    "missing": "SELECT id FROM keyed a WHERE NOT EXISTS (SELECT 1 FROM loose b WHERE b.k = a.k)",
+    "counted": "SELECT k, count(*) AS n, sum(id) AS t FROM keyed GROUP BY k",
+    "total": "SELECT count(*) AS n FROM loose",
+    "extreme": "SELECT k, max(s) AS m FROM keyed GROUP BY k",
+    "ranked": "SELECT id, row_number() OVER (PARTITION BY k ORDER BY s, id) AS r FROM keyed",
+    "shared_once": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE n > 1",
+    "shared_again": "SELECT t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k)",
+}
+STEPS: tuple[dict[str, list[tuple[int, tuple[Any, ...]]]], ...] = (
+    {
+        "keyed": [(INSERT, (1, 1, "a")), (INSERT, (2, 1, "b")), (INSERT, (3, None, None))],
+        "loose": [(INSERT, (1, "a")), (INSERT, (1, "a")), (INSERT, (2, "c"))],
+    },
+    {"keyed": [(INSERT, (4, 2, "d")), (DELETE, (1, None, None))], "loose": [(DELETE, (1, "a"))]},
+    {"keyed": [(INSERT, (2, 2, "b")), (INSERT, (3, 1, "z"))], "loose": [(INSERT, (None, "a")), (DELETE, (2, "c"))]},
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    program: Program
+    roots: tuple[Node, ...]
+
+
+@pytest.fixture(scope="module")
+def compiled(spark: Any) -> Compiled:
+    definitions = [ViewDefinition(name, sql) for name, sql in VIEWS.items()]
+    compilation = Compiler(spark).compile(TABLES, definitions, {})
+    assert not compilation.refused
+    roots = {v.feed: v.root for v in compilation.views.values()}
+    return Compiled(assemble(TABLES, roots), tuple(roots.values()))
+
+
+def transactions(changes: dict[str, list[tuple[int, tuple[Any, ...]]]]) -> TransactionBatch:
+    tables = {}
+    for name, entries in changes.items():
+        columns = list(zip(*[row for _, row in entries], strict=True))
+        types = [pa.string() if c.type == "string" else pa.int32() for c in TABLES[name].columns]
+        arrays = [pa.array(values, t) for values, t in zip(columns, types, strict=True)]
+        head = [pa.array([0] * len(entries), pa.int32()), pa.array([op for op, _ in entries], pa.int8())]
+        tables[name] = pa.table([*head, *arrays], names=["_t", "_op", *TABLES[name].names])
+    return TransactionBatch((TransactionOrigin("test", "", 0),), tables)
+
+
+def test_every_operator_has_a_view_here(compiled: Compiled) -> None:
+    nodes = {type(n) for c in compiled.program.circuits if c.root is not None for n in c.root.walk()}
+    assert nodes == set(OPERATORS)
+    assert any(isinstance(n, Shared) for c in compiled.program.circuits if c.root is not None for n in c.root.walk())
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+def test_prepared_plans_write_what_plain_frames_write(
+    spark: Any, compiled: Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool
+) -> None:
+    log = LogWriter(tmp_path / "log")
+    steppers = []
+    for name in ("prepared", "plain"):
+        kept = Kept(tmp_path / name)
+        steppers.append(Stepper(spark, compiled.program, tmp_path / "log", kept, tmp_path / name, 2))
+    written: list[list[Any]] = []
+    try:
+        for number, changes in enumerate(STEPS, 1):
+            after = log.end
+            log.append(transactions(changes))
+            for stepper, remembers in zip(steppers, (None, True), strict=True):
+                with monkeypatch.context() as patch:
+                    if remembers:
+                        patch.setattr(prepare, "_remembers", lambda *_: True)
+                    result = stepper.run(number, after, log.end, wide=wide)
+                stepper.kept.add(result.runs)
+                outputs = [(o.feed, o.rows, o.crc) for o in result.outputs]
+                runs = {n: size[:2] for n, size in stepper.kept.size.items()}
+                written.append([sorted(outputs), runs])
+    finally:
+        log.close()
+    prepared, plain = written[::2], written[1::2]
+    assert prepared == plain
+    assert all(plan.reusable for plan in steppers[0]._prepared.values())
+    assert not any(plan.reusable for plan in steppers[1]._prepared.values())
+    feeds = [{feed for feed, _, _ in outputs} for outputs, _ in prepared]
+    assert {c.name for c in compiled.program.circuits} == set().union(*feeds)
+    assert prepared[0] != prepared[1] != prepared[2]
+
+
+def described(folder: Path) -> Path:
+    """A description for plans that read nothing of it."""
+    path = folder / "step.json"
+    Step("", [], 0, 0, "one", {}, {}, False, str(folder)).write(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select 'c' circuit, 'p' path, id rows, (select max(id) from range(3)) crc from range(1)",
+        "select /*+ BROADCAST(b) */ 'c' circuit, 'p' path, a.id rows, b.id + 2 crc from range(1) a join range(1) b"
+        " on a.id = b.id",
+    ],
+    ids=["a value from a sub-query", "a broadcast"],
+)
+def test_a_plan_that_remembers_is_run_as_a_plain_frame(spark: Any, tmp_path: Path, sql: str) -> None:
+    prepared = Prepared(spark.sql(sql))
+    assert not prepared.reusable
+    assert prepared.run(described(tmp_path)) == [("c", "p", 0, 2)]
+
+
+def test_a_cached_frame_is_not_reused(spark: Any) -> None:
+    cached = spark.sql("select 'c' circuit, 'p' path, id rows, id crc from range(2)").cache()
+    try:
+        assert not Prepared(cached.filter("rows > 0")).reusable
+    finally:
+        cached.unpersist()
