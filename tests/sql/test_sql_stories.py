@@ -11,6 +11,7 @@ import pytest
 from running_case import Case, Running, running
 
 from headrace.engine.program import SHARED
+from headrace.model.errors import HeadraceError
 
 pytestmark = pytest.mark.spark
 
@@ -150,6 +151,59 @@ def test_a_failed_view_stays_failed_over_a_restart_and_holds_up_nobody(shop: Run
     assert failed(shop).keys() == reasons.keys()
     stepped(shop, {"orders": {"insert": [[14, 3, 1]]}})
     assert shop.contents("other") == rows((1, 2), (2, 1), (3, 2))
+
+
+def test_a_view_that_fails_on_what_is_there_already_fails_alone(shop: Running) -> None:
+    shop.define({"other": SHARES["other"]})
+    stepped(shop, *FIRST, {"orders": {"insert": [[13, 3, 0]]}})
+    shop.define(SHARES)
+    assert failed(shop).keys() == {"shares", "reader"}
+    assert "DIVIDE_BY_ZERO" in failed(shop)["shares"]
+    assert shop.contents("shares") == rows()
+    stepped(shop, {"orders": {"delete": [[13]]}})
+    assert shop.contents("other") == rows((1, 2), (2, 1))
+    shop.define(SHARES)
+    assert failed(shop) == {}
+    assert shop.contents("reader") == rows((3, 95))
+    shop.verify()
+
+
+def test_an_edit_that_fails_on_the_rows_there_are_is_refused(shop: Running) -> None:
+    healthy = {**SHARES, "shares": "SELECT id, 100 div nullif(x, 0) AS share FROM orders"}
+    shop.define(healthy)
+    stepped(shop, *FIRST, {"orders": {"insert": [[13, 3, 0]]}})
+    with pytest.raises(HeadraceError, match="DIVIDE_BY_ZERO") as caught:
+        shop.define(SHARES)
+    assert caught.value.code == "view.failed"
+    assert shop.contents("reader") == rows((4, 95))
+    stepped(shop, {"orders": {"insert": [[14, 3, 1]]}})
+    assert shop.contents("reader") == rows((5, 195))
+    assert shop.contents("other") == rows((1, 2), (2, 1), (3, 2))
+    shop.define({**healthy, "shares": "SELECT id, 200 div nullif(x, 0) AS share FROM orders"})
+    assert shop.contents("reader") == rows((5, 390))
+    shop.verify()
+
+
+def test_killed_right_after_new_definitions_are_in(shop: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalogue has the new program: recovery must not run the steps before it through that program."""
+
+    class Killed(Exception):
+        pass
+
+    def checkpoint() -> None:
+        raise Killed
+
+    shop.define({"other": SHARES["other"]})
+    stepped(shop, *FIRST)
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.pipeline.maintainer, "checkpoint", checkpoint)
+        with pytest.raises(Killed):
+            shop.define(SHARES)
+    shop.reopen()
+    assert shop.contents("reader") == rows((3, 95))
+    stepped(shop, {"orders": {"insert": [[14, 3, 1]], "delete": [[10]]}})
+    assert shop.contents("reader") == rows((3, 175))
+    shop.verify()
 
 
 def test_a_failed_view_heals_once_the_row_is_gone(shop: Running) -> None:

@@ -202,46 +202,66 @@ class Maintainer:
         origin = TransactionOrigin(SELF, "definitions", time.time_ns() // 1000)
         commit = self.log.append(TransactionBatch((origin,), {}))
         number = self.number + 1
-        bases = self.build(program, tables, fresh, commit)
+        bases, broken = self.build(program, tables, fresh, commit)
+        edited = next((n for n in broken if n in known), None)
+        if edited is not None:
+            self.load(self.tables, self.views)  # what was built for the new versions goes
+            raise HeadraceError(
+                "view.failed", f"the new version of view {edited} fails on the rows there are", why=broken[edited],
+                next="edit the view, then `headrace apply`; the version before goes on",
+            )  # fmt: skip
+        durable = self.kept.checkpoint()
         with self.catalog.transaction():
             self.catalog.record_step(number, self.frontier, commit, False, origin.committed_us)
             for name in dropped:
                 self.catalog.drop_view(name)
-            for compiled in views.values():
+            for compiled in fresh:
+                reason = broken.get(compiled.schema.name, "")
+                state = "failed" if reason else "live"
+                record = ViewRecord(
+                    compiled.schema, compiled.definition.sql, compiled.root.fingerprint, state, reason, commit
+                )
+                self.catalog.put_view(record)
                 if compiled.feed in bases:
-                    record = ViewRecord(
-                        compiled.schema, compiled.definition.sql, compiled.root.fingerprint, "live", "", commit
-                    )
-                    self.catalog.put_view(record)
                     paths, rows = bases[compiled.feed]
                     self.catalog.put_base(compiled.feed, number, commit, paths, rows)
             self.catalog.publish(number, [], time.time_ns() // 1000)
+            # In the same transaction: the steps before would not fill what the new program keeps.
+            self.catalog.put_checkpoint(number, durable)
         with self.lock:
             self.number, self.frontier = number, commit
-        for compiled in fresh:
-            self.failed.pop(compiled.schema.name, None)
-        for name in dropped:
-            self.failed.pop(name, None)
-        self.load(tables, views)
+        now = self.catalog.views()
+        self.failed = {n: now[n] for n in (self.failed.keys() - dropped - views.keys()) | broken.keys()}
+        self.load(tables, {n: c for n, c in views.items() if n not in broken})
         self.checkpoint()
 
     def build(
         self, program: Program, tables: Mapping[str, Relation], fresh: list[Compiled], upto: int
-    ) -> dict[str, tuple[list[str], int]]:
-        """First contents of new tables and view versions, as of ``upto``: feed -> (files, rows)."""
+    ) -> tuple[dict[str, tuple[list[str], int]], dict[str, str]]:
+        """First contents of new tables and view versions as of ``upto``: feed -> (files, rows); view -> why it fails."""
         bases: dict[str, tuple[list[str], int]] = {}
+        broken: dict[str, str] = {}
         for circuit in program.circuits:
             if circuit.relation is not None and not self.kept.runs.get(TABLE + circuit.name):
                 self.build_table(circuit, upto)
         for compiled in fresh:
-            started = time.monotonic()
-            feeds = {name: self.contents(name, bases) for name in feeds_of(compiled.root)}
-            bases[compiled.feed] = self.first_contents(compiled, feeds, upto)
+            started, name = time.monotonic(), compiled.schema.name
+            below = next((r for r in compiled.reads if r in broken), None)
+            if below is not None:
+                broken[name] = f"it reads {below}: {broken[below]}"
+                continue
+            feeds = {feed: self.contents(feed, bases) for feed in feeds_of(compiled.root)}
+            try:
+                bases[compiled.feed] = self.first_contents(compiled, feeds, upto)
+            except CircuitFailed as failure:
+                broken[name] = first_lines(failure.cause)
+                self.tell({"event": "view.failed", "view": name, "reason": broken[name]})
+                continue
             self.tell({
-                "event": "view.built", "view": compiled.schema.name, "version": compiled.schema.version,
+                "event": "view.built", "view": name, "version": compiled.schema.version,
                 "rows": bases[compiled.feed][1], "seconds": round(time.monotonic() - started, 3),
             })  # fmt: skip
-        return bases
+        return bases, broken
 
     def first_contents(self, compiled: Compiled, feeds: dict[str, list[str]], upto: int) -> tuple[list[str], int]:
         """(files, rows) of a view over all contents of what it reads; its arrangements are filled on the way."""

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.catalog.store import Catalog, ViewRecord
@@ -290,6 +291,36 @@ class Pipeline:
                 self.carry_out(self.project)
 
     # -- verbs ----------------------------------------------------------------------------------------------
+
+    def push(self, source: str, changes: list[dict[str, Any]]) -> int:
+        """One transaction into a source that is pushed to; returns its commit number once the log has it durably.
+
+        ``changes``: ``{"table", "op", "row"}`` each, as over HTTP. Raises ``source.row`` and keeps nothing of it.
+        """
+        found = self.sources.get(source)
+        if found is None or not hasattr(found, "submit"):
+            names = ", ".join(n for n, s in self.sources.items() if hasattr(s, "submit")) or "none"
+            raise HeadraceError(
+                "config.invalid", f"nothing can be pushed into '{source}'", next=f"sources of type http: {names}"
+            )
+        commit: int = found.submit({"changes": changes}).result()
+        return commit
+
+    def wait_for(self, commit: int, timeout_s: float = 60.0) -> None:
+        """Until every view has reached ``commit``: read your own writes. ``TimeoutError`` after ``timeout_s``."""
+        end = time.monotonic() + timeout_s
+        while self.maintainer.frontier < commit:
+            if self.error is not None:
+                raise self.error
+            if time.monotonic() > end:
+                raise TimeoutError(f"the views are at commit {self.maintainer.frontier}, not yet at {commit}")
+            time.sleep(0.002)
+
+    def show(self, view: str) -> pa.Table:
+        """A view's rows now, each as often as it stands there."""
+        rows = snapshot.contents(self.project.path, view)[2]
+        copies = np.repeat(np.arange(rows.num_rows), rows["_w"].to_numpy())
+        return rows.drop_columns(["_w"]).take(pa.array(copies))
 
     def explain(self, view: str) -> dict[str, Any]:
         """Operators of a view: each one's rule, what it keeps and what bounds that."""

@@ -81,7 +81,7 @@ def feeds_of(root: Node) -> set[str]:
 
 
 def extract(views: Mapping[str, Node]) -> tuple[dict[str, Node], dict[str, Node]]:
-    """Stateful sub-queries that occur twice or more, each to be built once: (views without them, fingerprint -> root)."""
+    """Stateful sub-queries that occur twice or more, to be built once: (views without them, fingerprint -> root)."""
     count: Counter[str] = Counter()
 
     def tally(node: Node) -> None:

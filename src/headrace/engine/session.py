@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -43,7 +44,6 @@ PINNED: dict[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.legacy.allowNonEmptyLocationInCTAS": "false",
-    "spark.log.level": "ERROR",
 }
 
 
@@ -53,7 +53,8 @@ JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 def java_options() -> str:
     """Options of the driver's JVM; ``HEADRACE_JAVA_OPTIONS`` takes the place of the product's own."""
-    options = os.environ.get("HEADRACE_JAVA_OPTIONS", JAVA_OPTIONS)
+    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+    options = f"{os.environ.get('HEADRACE_JAVA_OPTIONS', JAVA_OPTIONS)} {quiet}"
     writing = os.environ.get("HEADRACE_JAVA_ARCHIVE")
     if writing:
         return f"{options} -XX:ArchiveClassesAtExit={writing}"
@@ -73,7 +74,7 @@ def open_session(settings: Settings) -> SparkSession:
     builder = SparkSession.builder.master(settings.master).appName("headrace")
     for key, value in PINNED.items():
         builder = builder.config(key, value)
-    session = (
+    return (
         builder.config("spark.driver.memory", settings.driver_memory)
         .config("spark.driver.extraJavaOptions", java_options())
         .config("spark.sql.session.timeZone", settings.time_zone)
@@ -81,5 +82,3 @@ def open_session(settings: Settings) -> SparkSession:
         .config("spark.sql.shuffle.partitions", str(settings.partitions))
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
-    return session

@@ -149,6 +149,14 @@ class HttpSource(Source):
             self._server.close()
             self._server = None
 
+    def endpoint(self) -> dict[str, str]:
+        if self.port is None:
+            return {}
+        found = {"endpoint": f"http://{self.options.host}:{self.port}"}
+        if self.options.auth != "none" and self.options.token is None:
+            found["token_file"] = str(self.token_path)
+        return found
+
     def drop(self) -> None:
         """Forget the inferred columns and the token."""
         self._kept.drop()
