@@ -32,7 +32,7 @@ from headrace.testing.postgres import PostgresServer
 CLIENTS = 4  # connections of pgbench
 FIRST_S = 600.0  # until the first view is in the sink
 CATCH_UP_S = 300.0
-CAUGHT_UP_LAG_S = 1.0  # the sink has caught up when the newest commit in it was this young as it came into sight
+CAUGHT_UP_LAG_S = 2.0  # the sink has caught up when the newest commit in it was this young as it came into sight
 TRANSFER_S = 0.5  # between two transfers that pgbench's history knows nothing of
 STEP_ATTEMPTS = 5  # a step may be published between the look and the kill: then it is tried again
 

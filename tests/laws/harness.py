@@ -274,7 +274,7 @@ def _text(table: pa.Table) -> str:
 # -- a law's test ---------------------------------------------------------------------------------------------
 
 
-def hold(spark: Any, folder: Path, operator: Operator) -> None:
+def hold(spark: Any, folder: Path, operator: Operator, histories: int = HISTORIES) -> None:
     """Fails unless every query of the operator equals batch after every commit of every history."""
     circuits = Circuits(spark, operator, folder / "all")
     for path in sorted(REGRESSIONS.glob(f"{operator.name}.*.json")):
@@ -283,7 +283,7 @@ def hold(spark: Any, folder: Path, operator: Operator) -> None:
         assert not outcome.differing, f"a failure of before is back: {path.name}\n{_summary(outcome)}"
     rng = random.Random(f"{SEED}/{operator.name}")
     plan = schedule(rng, operator.truncated)
-    cases = [history(random.Random(f"{SEED}/{operator.name}/{n}"), operator.tables, plan) for n in range(HISTORIES)]
+    cases = [history(random.Random(f"{SEED}/{operator.name}/{n}"), operator.tables, plan) for n in range(histories)]
     print(f"{operator.name}: {len(cases)} histories, {len(operator.queries)} queries, HEADRACE_LAWS_SEED={SEED}")
     try:
         outcome = circuits.run(plan, cases)
@@ -316,7 +316,7 @@ def report(
     spark: Any, folder: Path, operator: Operator, plan: Schedule, cases: Sequence[History], outcome: Outcome
 ) -> str:
     """What failed, and the smallest history found that still fails; the history is saved."""
-    lines = [f"{operator.name} differs from batch; HEADRACE_LAWS_SEED={SEED} HEADRACE_LAWS_HISTORIES={HISTORIES}"]
+    lines = [f"{operator.name} differs from batch; HEADRACE_LAWS_SEED={SEED} HEADRACE_LAWS_HISTORIES={len(cases)}"]
     lines.append(_summary(outcome))
     query = next(iter(outcome.differing))
     failing = outcome.differing[query]

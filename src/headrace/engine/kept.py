@@ -26,6 +26,7 @@ class Kept:
         self.runs: dict[str, list[Run]] = {}
         self._lock = threading.Lock()
         self._synced: set[str] = set()
+        self._coming: set[str] = set()  # merged files that are not live yet: collect() must leave them
         self._needed = threading.Event()
         self._closed = threading.Event()
         self._merger = threading.Thread(target=self._merge_always, name="headrace-merge", daemon=True)
@@ -100,7 +101,7 @@ class Kept:
         """Delete run files that neither the checkpoint, nor the live state, nor ``also`` (feeds) names."""
         needed = {entry[0] for entries in durable.values() for entry in entries} | set(also)
         with self._lock:
-            needed |= {run.path for runs in self.runs.values() for run in runs}
+            needed |= {run.path for runs in self.runs.values() for run in runs} | self._coming
         for folder in self.folder.iterdir():
             if not folder.is_dir():
                 continue
@@ -145,12 +146,15 @@ class Kept:
         folder = self.folder / "merged"
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}~{os.getpid()}~{time.time_ns()}~{table.num_rows}.arrow"
+        with self._lock:
+            self._coming.add(str(path))
         write_run(path, table)
         run = Run(str(path), table.num_rows, path.stat().st_size)
         with self._lock:
             now = self.runs.get(name, [])
             if now[start : len(runs)] == runs[start:]:
                 self.runs[name] = now[:start] + ([run] if run.rows else []) + now[len(runs) :]
+            self._coming.discard(str(path))
         return run
 
 
