@@ -37,7 +37,8 @@ class Prepared:
         """Run the plan for the step so described; the files it wrote: (circuit, path, rows, crc)."""
         self.context.setLocalProperty(PROPERTY, str(description))
         if not self.reusable:
-            return [(r.circuit, r.path, r.rows, r.crc) for r in self.frame.collect()]
+            # Planned anew: a frame collected twice answers from the shuffle files of the first time.
+            return [(r.circuit, r.path, r.rows, r.crc) for r in self.frame.select("*").collect()]
         # A plan node takes the session of the thread that makes it, and clone() makes nodes.
         self.sessions.setActiveSession(self.session)
         rows = self.plan.clone().executeCollect()
