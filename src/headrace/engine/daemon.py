@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import zipimport
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads made before a fork do not survive it
 
@@ -33,6 +34,8 @@ PRELOADED = (
 )
 
 if __name__ == "__main__":
+    # A task forgets what Python knows of its path, and would read Spark's archives there again, each time.
+    zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
     gc.collect()
     gc.freeze()
     manager()

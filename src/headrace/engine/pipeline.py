@@ -45,6 +45,7 @@ class Pipeline:
         self.folder = project.path / snapshot.STATE
         self.tell: Progress = on_event or (lambda event: None)
         self.error: BaseException | None = None
+        self.recovered = False
         self.sources: dict[str, Source] = {}
         self.ingests: dict[str, Ingest] = {}
         self.delivers: dict[str, Deliver] = {}
@@ -79,6 +80,7 @@ class Pipeline:
         self.compiler = Compiler(self.spark)
         self.maintainer = Maintainer(self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell)
         self.recover()
+        self.recovered = True
 
     def recover(self) -> None:
         """The views as the catalogue has them, at their last published step."""
@@ -112,7 +114,7 @@ class Pipeline:
         for deliver in self.delivers.values():
             deliver.close()
         if hasattr(self, "maintainer"):
-            if self.error is None:
+            if self.error is None and self.recovered:  # half a recovery is no state to keep
                 self.maintainer.checkpoint()
             self.maintainer.close()
         if hasattr(self, "log"):
