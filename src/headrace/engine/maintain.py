@@ -238,7 +238,7 @@ class Maintainer:
     def build(
         self, program: Program, tables: Mapping[str, Relation], fresh: list[Compiled], upto: int
     ) -> tuple[dict[str, tuple[list[str], int]], dict[str, str]]:
-        """First contents of new tables and view versions as of ``upto``: feed -> (files, rows); view -> why it fails."""
+        """First contents of new tables and view versions at ``upto``: feed -> (files, rows); view -> why it fails."""
         bases: dict[str, tuple[list[str], int]] = {}
         broken: dict[str, str] = {}
         for circuit in program.circuits:
