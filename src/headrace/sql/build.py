@@ -83,7 +83,8 @@ class Build:
 
     def orderable(self, expression: Any, use: str) -> Any:
         """The expression, if its type has an order. Raises ``HeadraceError`` (sql.not_deterministic) naming ``use``."""
-        if not self.expressions.RowOrdering.isOrderable(expression.dataType()):
+        # As a sequence: a struct type is one too, and the bridge might take the other method of that name for it.
+        if not self.expressions.RowOrdering.isOrderable(self.catalyst.seq([expression])):
             named = class_name(expression) in ("AttributeReference", "Alias")
             name = f"the column {expression.name()}" if named else str(expression.sql())
             raise HeadraceError(
