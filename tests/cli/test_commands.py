@@ -263,7 +263,7 @@ def test_an_error_says_what_where_why_and_next(folder: Path, answers: Answers) -
             "code": "config.unknown_key",
             "what": "unknown key 'mastr'",
             "where": "headrace.yaml:2",
-            "why": "",
+            "why": "nothing reads it",
             "next": "did you mean 'master'?",
         }
     }
@@ -379,9 +379,9 @@ def test_up_as_json_is_an_object_a_line(folder: Path) -> None:
     assert (process.returncode, err) == (0, "")
     events = [json.loads(line) for line in out.splitlines() if line != "pipeline stopped"]
     kinds = [event["event"] for event in events]
-    assert kinds[:5] == ["note", "source.started", "sink.failed", "engine.failed", "ready"]
+    assert kinds[:6] == ["starting", "note", "source.started", "sink.failed", "engine.failed", "ready"]
     assert kinds[-1] == "stopped"
-    assert events[4]["pid"] == process.pid
+    assert events[5]["pid"] == process.pid
 
 
 def test_up_refuses_an_unknown_connector_before_it_starts_anything(folder: Path) -> None:

@@ -40,6 +40,7 @@ class Document:
             "config.unknown_key",
             f"unknown key '{key}'",
             where=self.place(key),
+            why="nothing reads it",
             next=did_you_mean(key, known) or f"known keys: {', '.join(known)}",
         )
 

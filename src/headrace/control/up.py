@@ -48,6 +48,7 @@ def run(
     """
     dispatcher = Dispatcher(project.path, stopping.set)
     with lock.hold(project.path, "headrace up"), ControlServer(project.path, dispatcher.handle):
+        on_event({"event": "starting", "text": "starting Spark"})
         pipeline = (make or _pipeline)(project, on_event)
         try:
             pipeline.start()

@@ -86,7 +86,8 @@ class Compiler:
             views[name] = compiled
             keys[compiled.feed], columns[compiled.feed] = compiled.schema.key, compiled.schema.names
             used |= {r for r in compiled.reads if r in tables}
-        return Compilation(views, refused, frozenset(used))
+        told = {name: advised(error, wanted[name]) for name, error in refused.items()}
+        return Compilation(views, told, frozenset(used))
 
     def view(
         self,
@@ -152,7 +153,15 @@ def spelled(column: str, descending: bool, nulls_last: bool) -> str:
 
 
 def where(definition: ViewDefinition) -> str:
-    return str(definition.path) if definition.path else f"view {definition.name}"
+    """``views/NAME.sql``, as seen from the project's folder."""
+    path = definition.path
+    return f"{path.parent.name}/{path.name}" if path else f"view {definition.name}"
+
+
+def advised(error: HeadraceError, definition: ViewDefinition) -> HeadraceError:
+    """The error with a next step, whoever raised it."""
+    hint = f"edit {where(definition)}, then look again with `headrace plan`"
+    return HeadraceError(error.code, error.what, where=error.where, why=error.why, next=error.next or hint)
 
 
 def ordered(

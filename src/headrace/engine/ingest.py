@@ -13,9 +13,8 @@ from headrace.sources.base import Source
 
 POLL_S = 0.1
 RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
-RETRIED = frozenset(
-    {"source.connect", "source.file", "source.row", "log.full"}
-)  # what may mend itself, or be mended outside
+STARTING = frozenset({"source.connect", "source.auth", "source.setup", "source.rights", "source.port"})
+RETRIED = STARTING | {"source.file", "source.row", "log.full"}  # what may mend itself, or be mended outside
 
 
 class Ingest(threading.Thread):
@@ -50,6 +49,8 @@ class Ingest(threading.Thread):
                 self.tables = self._wanted
                 self.ready.set()
                 self.tell({"event": "source.started", "source": self.source.name, "tables": sorted(self.tables)})
+                if self.error is not None and self.error.code in STARTING:
+                    self.recovered()  # of any other failure only a commit tells that it is over
                 self.loop()
             except Exception as error:
                 self.failed(error)
@@ -83,13 +84,16 @@ class Ingest(threading.Thread):
             self.source.confirm(batch, first)
             self.rows += batch.rows
             if self.error is not None:
-                self.error = None
-                self.tell({"event": "source.recovered", "source": self.source.name})
+                self.recovered()
 
     @property
     def pushes(self) -> bool:
         """Whether clients push into this source and get their own answer."""
         return type(self.source).reject is not Source.reject
+
+    def recovered(self) -> None:
+        self.error = None
+        self.tell({"event": "source.recovered", "source": self.source.name})
 
     def failed(self, error: Exception) -> None:
         known = error if isinstance(error, HeadraceError) else HeadraceError(

@@ -15,16 +15,17 @@ import pyarrow as pa
 
 from headrace.catalog.store import Catalog, ViewRecord
 from headrace.circuit.explain import explain, operators
+from headrace.engine import attach
 from headrace.engine.batch import Batch, compare, kept_rows, table_contents
 from headrace.engine.compile import Compilation, Compiled, Compiler
-from headrace.engine.connectors import make_sink, make_source
+from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer
 from headrace.engine.plan import changes
 from headrace.engine.session import open_session
 from headrace.log.append import LogWriter
-from headrace.model.definition import Project, ViewDefinition
+from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.serve import snapshot
@@ -33,6 +34,7 @@ from headrace.sql.admit import admit
 from headrace.sql.errors import analysis_error
 
 WAIT_S = 0.2
+DISCOVER_S = 1.0  # between two looks for tables that views wait for
 T = TypeVar("T")
 Progress = Callable[[dict[str, Any]], None]
 
@@ -49,11 +51,13 @@ class Pipeline:
         self.sources: dict[str, Source] = {}
         self.ingests: dict[str, Ingest] = {}
         self.delivers: dict[str, Deliver] = {}
+        self.sinks: dict[str, SinkDefinition] = {}  # as each of ``delivers`` was made
         self.refused: dict[str, HeadraceError] = {}
         self._commands: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue()
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
         self._batch_lock = threading.Lock()
         self._latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
 
@@ -97,10 +101,6 @@ class Pipeline:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
         self.prepare()
         self.carry_out(self.project)
-        for definition in self.project.sinks:
-            sink = Deliver(make_sink(definition, self.project), definition.views, self.catalog, self.tell)
-            self.delivers[definition.name] = sink
-            sink.start()
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
         self._thread.start()
 
@@ -144,11 +144,9 @@ class Pipeline:
                     self._latest["step_seconds"] = time.monotonic() - began
                     for deliver in self.delivers.values():
                         deliver.wake()
-                    self.discover()
                 else:
-                    self.maintainer.tidy()
                     self.log.wait(self.maintainer.frontier, WAIT_S)
-                    continue
+                self.discover()
                 self.maintainer.tidy()
         except BaseException as error:
             self.error = error
@@ -178,21 +176,7 @@ class Pipeline:
 
     # -- definitions ----------------------------------------------------------------------------------------
 
-    def tables(self) -> dict[str, tuple[str, Relation]]:
-        """Every table that a source offers now: name -> (source, relation). Two sources may not share a name."""
-        found: dict[str, tuple[str, Relation]] = {}
-        for name, source in self.sources.items():
-            for relation in source.relations():
-                if relation.name in found:
-                    other = found[relation.name][0]
-                    raise HeadraceError(
-                        "config.invalid", f"sources {other} and {name} both have a table {relation.name}",
-                        next="give one of them another name under `tables:` of its source",
-                    )  # fmt: skip
-                found[relation.name] = (name, relation)
-        return found
-
-    def compiled(self, project: Project, tables: dict[str, tuple[str, Relation]]) -> Compilation:
+    def compiled(self, project: Project, tables: attach.Tables) -> Compilation:
         relations = {name: relation for name, (_, relation) in tables.items()}
         return self.compiler.compile(relations, project.views, self.catalog.views())
 
@@ -201,24 +185,24 @@ class Pipeline:
 
         def work() -> dict[str, Any]:
             wanted = project or self.project
-            if wanted is not self.project:
-                self.sources = {d.name: self.sources.get(d.name) or make_source(d, wanted) for d in wanted.sources}
-            tables = self.tables()
-            return self.described(wanted, tables, self.compiled(wanted, tables))
+            sources = self.offered(wanted)
+            tables = attach.tables(sources, self.catalog.relations())
+            return self.described(wanted, sources, tables, self.compiled(wanted, tables))
 
         return self.on_engine(work)
 
+    def offered(self, project: Project) -> dict[str, Source]:
+        """The sources as the project defines them, checked like its sinks; nothing is connected."""
+        check(project)
+        return attach.offered(project, self.project, self.sources)
+
     def described(
-        self, project: Project, tables: dict[str, tuple[str, Relation]], compilation: Compilation
+        self, project: Project, sources: dict[str, Source], tables: attach.Tables, compilation: Compilation
     ) -> dict[str, Any]:
-        used: dict[str, list[str]] = {name: [] for name in self.sources}
+        used: dict[str, list[str]] = {name: [] for name in sources}
         for table in sorted(compilation.tables):
             used[tables[table][0]].append(table)
-        warnings = [
-            f"{name}: {text}"
-            for name, source in self.sources.items()
-            for text in source.warnings(frozenset(used[name]))
-        ]
+        warnings = attach.warnings(sources, used)
         views = [
             {
                 "name": d.name,
@@ -229,9 +213,10 @@ class Pipeline:
             }
             for d in project.views
         ]
-        known_sinks = set(self.catalog.sinks())
+        sinks = set(self.catalog.sinks()) | self.sinks.keys()
+        before = self.project if self._thread is not None else project
         return {
-            "changes": changes(project, compilation, self.catalog.views(), self.catalog.relations(), known_sinks),
+            "changes": changes(project, before, compilation, self.catalog.views(), self.catalog.relations(), sinks),
             "tables": used,
             "views": views,
             "warnings": warnings,
@@ -242,12 +227,10 @@ class Pipeline:
         return self.on_engine(lambda: self.carry_out(project))
 
     def carry_out(self, project: Project) -> dict[str, Any]:
-        for definition in project.sources:
-            if definition.name not in self.sources:
-                self.sources[definition.name] = make_source(definition, project)
-        tables = self.tables()
+        sources = self.offered(project)
+        tables = attach.tables(sources, self.catalog.relations())
         compilation = self.compiled(project, tables)
-        answer = self.described(project, tables, compilation)
+        answer = self.described(project, sources, tables, compilation)
         records = self.catalog.views()
         blocked = {n for n in compilation.refused if n in records}
         # A view whose new text is refused stays as it was, so its old definition is compiled in its place.
@@ -257,6 +240,10 @@ class Pipeline:
             first = compilation.refused
             compilation = self.compiler.compile({n: r for n, (_, r) in tables.items()}, [*rest, *kept], records)
             compilation.refused.update(first)
+            self.lost(sorted(blocked - compilation.views.keys()), compilation)
+            records = self.catalog.views()
+        attach.take_sources(self.ingests, sources)
+        self.sources = sources
         for name, error in compilation.refused.items():
             if str(self.refused.get(name)) != str(error):
                 self.tell({"event": "view.refused", "view": name, "error": error.as_dict()})
@@ -273,9 +260,25 @@ class Pipeline:
             self.maintainer.swap(followed, compilation.views, dropped)
             for deliver in self.delivers.values():
                 deliver.wake()
+        for name, (source, _) in self.catalog.relations().items():
+            if source not in sources:
+                self.catalog.drop_relation(name)
+        attach.take_sinks(project, self.delivers, self.sinks, self.catalog, self.tell)
         return answer
 
-    def follow(self, tables: dict[str, tuple[str, Relation]], compilation: Compilation) -> None:
+    def lost(self, names: list[str], compilation: Compilation) -> None:
+        """Views whose old definition cannot go on either, since what it reads is gone: refused, or failed at a start."""
+        for name in names:
+            error, record = compilation.refused[name], self.catalog.views()[name]
+            if self._thread is not None:
+                raise HeadraceError(
+                    error.code, f"view {name} could not go on: {error.what}", where=error.where, why=error.why,
+                    next=f"put back what it reads, or `headrace drop {name}` first",
+                )  # fmt: skip
+            self.catalog.set_view_state(name, record.schema.version, "failed", error.what)
+            self.maintainer.failed[name] = record
+
+    def follow(self, tables: attach.Tables, compilation: Compilation) -> None:
         """Each source follows the tables that views use, and no other."""
         for name, source in self.sources.items():
             wanted = frozenset(t for t in compilation.tables if tables[t][0] == name)
@@ -287,10 +290,19 @@ class Pipeline:
 
     def discover(self) -> None:
         """Tables whose columns became known with their first rows: views that waited for them are taken."""
-        if any(error.code == "sql.unknown_relation" for error in self.refused.values()):
-            offered = self.tables()
-            if any(t not in self.catalog.relations() for t in offered):
+        (when, before), wrong = self._discovered, ""
+        waiting = any(error.code == "sql.unknown_relation" for error in self.refused.values())
+        if not waiting or time.monotonic() - when < DISCOVER_S:
+            return
+        try:
+            known = self.catalog.relations()
+            if any(t not in known for t in attach.tables(self.sources, known)):
                 self.carry_out(self.project)
+        except HeadraceError as error:  # nobody asked for it: what runs goes on
+            wrong = str(error)
+            if wrong != before:
+                self.tell({"event": "discover.failed", "error": error.as_dict()})
+        self._discovered = (time.monotonic(), wrong)
 
     # -- verbs ----------------------------------------------------------------------------------------------
 

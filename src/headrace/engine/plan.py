@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.catalog.store import ViewRecord
 from headrace.engine.compile import Compilation
-from headrace.model.definition import Project
+from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.schema import Relation
 
 
 def changes(
     project: Project,
+    before: Project,
     compilation: Compilation,
     records: Mapping[str, ViewRecord],
     relations: Mapping[str, tuple[str, Relation]],
     sinks: set[str],
 ) -> list[dict[str, Any]]:
-    """One entry a source, view and sink: ``action``, ``kind``, ``name``, ``reason``, ``affects``."""
+    """One entry a source, view and sink: ``action``, ``kind``, ``name``, ``reason``, ``affects``.
+
+    ``before``: the definitions of the sources and sinks at work (``project`` itself when nothing runs).
+    """
     entries: list[dict[str, Any]] = []
-    used_sources = {source for source, _ in relations.values()}
-    for source in project.sources:
-        action = "keep" if source.name in used_sources else "create"
-        entries.append(_entry(action, "source", source.name, source.type, []))
+    entries += _connectors("source", project.sources, before.sources, {source for source, _ in relations.values()})
     readers = {
         name: sorted(other for other, compiled in compilation.views.items() if name in compiled.reads)
         for name in [*compilation.views, *records]
@@ -44,8 +45,26 @@ def changes(
     for name in records:
         if name not in {d.name for d in project.views}:
             entries.append(_entry("drop", "view", name, "its file is gone", _sinks_of(project, name)))
-    for sink in project.sinks:
-        entries.append(_entry("keep" if sink.name in sinks else "create", "sink", sink.name, sink.type, []))
+    return entries + _connectors("sink", project.sinks, before.sinks, sinks)
+
+
+def _connectors(
+    kind: str,
+    wanted: Sequence[SourceDefinition | SinkDefinition],
+    before: Sequence[SourceDefinition | SinkDefinition],
+    known: set[str],
+) -> list[dict[str, Any]]:
+    """Entries of sources or sinks; ``known``: the names that are in the catalogue."""
+    entries = []
+    at_work = {d.name: d for d in before}
+    for d in wanted:
+        if d.name in at_work and at_work[d.name] != d:
+            entries.append(_entry("replace", kind, d.name, f"{d.type}; its options change", []))
+        else:
+            entries.append(_entry("keep" if d.name in known else "create", kind, d.name, d.type, []))
+    left = "what was made at it stays" if kind == "source" else "its tables stay in the store"
+    for name in sorted((known | at_work.keys()) - {d.name for d in wanted}):
+        entries.append(_entry("drop", kind, name, f"its file is gone; {left}", []))
     return entries
 
 

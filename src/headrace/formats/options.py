@@ -33,13 +33,13 @@ def validate(model: type[_Model], options: Mapping[str, Any], where: str = "") -
     else:
         if not unknown:
             return checked
-    hints = [_hint(path, known) for path, known in unknown]
+    hints, why = [_hint(path, known) for path, known in unknown], ""
     if len(problems) == len(unknown):
-        code, what = "config.unknown_key", problems[0] if len(problems) == 1 else "; ".join(problems)
+        code, what, why = "config.unknown_key", "; ".join(problems), "nothing reads it" if len(problems) == 1 else ""
     else:
         code, what = "config.invalid", "; ".join(problems)
         hints.append(_known(model))
-    raise HeadraceError(code, what, where=where, next="; ".join(dict.fromkeys(hints)))
+    raise HeadraceError(code, what, where=where, why=why, next="; ".join(dict.fromkeys(hints)))
 
 
 def _unknown(

@@ -23,7 +23,7 @@ from headrace.model.transaction import TransactionBatch
 SEGMENT_BYTES = 64 << 20
 _GROUP_BYTES = 32 << 20  # a group takes at most this much, and never less than one batch
 _QUEUE_BYTES = 64 << 20  # `submit` waits while more than this is queued
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # the last: over `ulimit -f`
 _PASSING = _NO_SPACE | {errno.EMFILE, errno.ENFILE}  # refused, but the log can go on
 
 

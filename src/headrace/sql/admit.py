@@ -6,6 +6,7 @@ resolved names show: a bare ``user``, a text cast to a timestamp that would be r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -131,7 +132,7 @@ class _Gate:
         """``scope``: lower-case names of the common table expressions in reach."""
         kind = class_name(plan)
         if kind not in PLANS:
-            raise self.refused(plan, *REFUSALS.get(kind, (kind, "only a SELECT is, made of known clauses")))
+            raise self.refused(plan, *REFUSALS.get(kind, (spelled(kind), "a view is one SELECT, it only reads")))
         if kind == "UnresolvedWith":
             self.common(plan, scope)
             return
@@ -227,6 +228,12 @@ class _Gate:
             verdict = verdicts()[parts[0].lower()]
             why = f"{verdict.note}; if a column has this name, write relation.{parts[0]}"
             raise self.refused(attribute, parts[0], why, verdict.code)
+
+
+def spelled(kind: str) -> str:
+    """A plan node's class in SQL's own words, nearly: ``InsertIntoStatement`` is INSERT INTO."""
+    words = re.findall(r"[A-Z][a-z0-9]*", re.sub(r"(Statement|Command|Plan)$", "", kind))
+    return " ".join(words).upper() or kind
 
 
 # -- the order of presentation ------------------------------------------------------------------------------

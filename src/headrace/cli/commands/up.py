@@ -63,8 +63,6 @@ class _Told:
         if not json and sys.stderr.isatty():
             self._live = display.console(error=True).status("starting Spark")
             self._live.start()
-        elif not json:
-            display.say("starting Spark")
 
     def take_signals(self) -> None:
         """SIGINT and SIGTERM end it in order, a second one at once. Spark takes SIGINT for itself when it starts."""
@@ -81,6 +79,8 @@ class _Told:
         """One thing that the pipeline told; called from its threads."""
         if self._json:
             display.emit(event, line=True)
+        elif self._live is not None and event.get("event") == "starting":
+            pass  # the live line says so already
         elif event.get("error"):
             display.say(f"{_event_text(event)}: {display.error_text(event['error'])}", error=True)
         else:

@@ -1,0 +1,93 @@
+"""Sources and sinks as the definitions say: what is the same goes on undisturbed, the rest is made anew or goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.catalog.store import Catalog
+from headrace.engine.connectors import make_sink, make_source
+from headrace.engine.deliver import Deliver
+from headrace.engine.ingest import Ingest
+from headrace.model.definition import Project, SinkDefinition
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Relation
+from headrace.sources.base import Source
+
+Tables = dict[str, tuple[str, Relation]]
+
+
+def offered(project: Project, before: Project, made: Mapping[str, Source]) -> dict[str, Source]:
+    """The project's sources: those ``made`` for an equal definition ``before``, else new ones; nothing is connected."""
+    return {
+        d.name: made[d.name] if d.name in made and d in before.sources else make_source(d, project)
+        for d in project.sources
+    }
+
+
+def tables(sources: Mapping[str, Source], known: Tables) -> Tables:
+    """Every table that a source offers now: name -> (source, relation). Two sources may not share a name.
+
+    A source that cannot be reached offers the tables ``known`` of it, if any: it holds up nobody.
+    """
+    found: Tables = {}
+    for name, source in sources.items():
+        remembered = [relation for owner, relation in known.values() if owner == name]
+        try:
+            relations = source.relations()
+        except HeadraceError as error:
+            if error.code != "source.connect" or not remembered:
+                raise
+            relations = tuple(remembered)
+        for relation in relations:
+            if relation.name in found:
+                other = found[relation.name][0]
+                raise HeadraceError(
+                    "config.invalid", f"sources {other} and {name} both have a table {relation.name}",
+                    where=f"sources/{name}.yaml", why="in SQL a table has one name",
+                    next="give one of them another name under `tables:` of its source",
+                )  # fmt: skip
+            found[relation.name] = (name, relation)
+    return found
+
+
+def warnings(sources: Mapping[str, Source], used: Mapping[str, list[str]]) -> list[str]:
+    """What the user should know before these tables are followed."""
+    found = []
+    for name, source in sources.items():
+        try:
+            found += [f"{name}: {text}" for text in source.warnings(frozenset(used[name]))]
+        except HeadraceError as error:
+            if error.code != "source.connect":
+                raise
+            found.append(f"{name}: {error.what}: {error.why}; its tables are planned as they were last seen")
+    return found
+
+
+def take_sources(ingests: dict[str, Ingest], sources: Mapping[str, Source]) -> None:
+    """End the threads of sources that went or were made anew."""
+    for name, ingest in list(ingests.items()):
+        if sources.get(name) is not ingest.source:
+            ingest.close()
+            del ingests[name]
+
+
+def take_sinks(
+    project: Project,
+    delivers: dict[str, Deliver],
+    taken: dict[str, SinkDefinition],
+    catalog: Catalog,
+    tell: Callable[[dict[str, Any]], None],
+) -> None:
+    """A thread for each sink as it is defined now. What a sink that went has written stays in its store."""
+    names = {d.name for d in project.sinks}
+    for name in [n for n, d in taken.items() if d not in project.sinks]:
+        delivers.pop(name).close()
+        del taken[name]
+    for name in catalog.sinks().keys() - names:
+        catalog.drop_sink(name)  # else it would hold back what may be forgotten for ever
+    for definition in project.sinks:
+        if definition.name not in delivers:
+            sink = Deliver(make_sink(definition, project), definition.views, catalog, tell)
+            delivers[definition.name], taken[definition.name] = sink, definition
+            sink.start()
