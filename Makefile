@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup test-deps test lint fmt laws bench-quick demo demo-postgres docs clean
+.PHONY: help setup test-deps test lint fmt laws bench-quick endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,9 @@ laws: setup ## Run the laws of the operators over many more random histories
 
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 	$(BIN)/python -m benchmarks.quick $(ARGS)
+
+endurance: setup ## Take 100,000 small steps and watch that nothing piles up; ARGS="--steps 5000" for fewer
+	$(BIN)/python -m benchmarks.endurance $(ARGS)
 
 demo: setup ## Run the embedded demo; ARGS="--seconds 30" ends it by itself
 	$(BIN)/headrace demo $(ARGS)

@@ -129,7 +129,9 @@ class Circuits:
 
     @cached_property
     def stepper(self) -> Stepper:
-        return Stepper(self.spark, self.program, self.folder / "log", Kept(self.folder / "s"), self.folder / "s", 2)
+        made = Stepper(self.spark, self.program, self.folder / "log", Kept(self.folder / "s"), self.folder / "s", 2)
+        made.frames.deal_all = True
+        return made
 
     @contextmanager
     def fresh(self) -> Iterator[tuple[LogWriter, Kept, Path]]:

@@ -21,6 +21,7 @@ import yaml
 from headrace.catalog.store import StepRecord
 from headrace.engine import maintain
 from headrace.engine.pipeline import Pipeline
+from headrace.engine.program import Frames
 from headrace.model.definition import Project, Settings, SourceDefinition, ViewDefinition
 from headrace.serve import snapshot
 
@@ -161,3 +162,4 @@ def running(case: Case, folder: Path, partitions: int = 2) -> Iterator[Running]:
 def all_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step, however small, is laid out over all partitions."""
     monkeypatch.setattr(maintain, "WIDE_ROWS", 1)
+    monkeypatch.setattr(Frames, "deal_all", True)

@@ -1,4 +1,4 @@
-"""Nodes to DataFrames: each node's operator turns its inputs' deltas into its own."""
+"""Nodes to flows: each node's operator turns its inputs' deltas into its own."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from headrace.circuit.flow import Columns, Flow, Stage
+from headrace.circuit.hashing import bucket
 from headrace.circuit.node import Expression, Feed, Node
 from headrace.circuit.operators import OPERATORS
 from headrace.circuit.operators.changes import ReadRange
-from headrace.model.delivery import WEIGHT
 from headrace.state.run import HASH
 
-INSTANT = "_i"
 TABLE = "table:"  # arrangements of a table's contents are named after it
 
 
@@ -53,22 +53,32 @@ class Builder:
     table_keys: dict[str, tuple[int, ...]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
-    def delta(self, node: Node) -> DataFrame:
+    def delta(self, node: Node) -> Flow:
         """The node's output delta: ``c0 ..``, ``_w`` (bigint), ``_i`` (int)."""
-        return OPERATORS[type(node)](self, node)
+        flow: Flow = OPERATORS[type(node)](self, node)
+        return flow
 
-    def leaf(self) -> DataFrame:
-        """One row a task: what a stage without input is mapped over."""
-        return self.spark.range(0, self.shape.partitions, 1, self.shape.partitions)
+    def made(self, stage: Stage, columns: Columns) -> Flow:
+        """The rows that a stage makes from nothing in each task."""
+        leaf = self.spark.range(0, self.shape.partitions, 1, self.shape.partitions)
+        return Flow(leaf, columns, (stage,), made=True)
 
-    def gather(self, frame: DataFrame) -> DataFrame:
+    def gather(self, flow: Flow) -> Flow:
         """Rows of one key hash in one task: the one there is, or the one that owns this part of the hash space.
 
         The part is a range of hashes, so runs sorted by hash serve any number of partitions.
         """
         if not self.shape.wide:
-            return frame.coalesce(1)
-        return frame.repartitionById(self.shape.partitions, bucket(F.col(HASH), self.shape.partitions))
+            return self.alone(flow)
+        return self.dealt(flow, bucket(F.col(HASH), self.shape.partitions))
+
+    def alone(self, flow: Flow) -> Flow:
+        """All rows in the one task of a narrow circuit."""
+        return flow if flow.made else Flow(flow.frame.coalesce(1), flow.columns)
+
+    def dealt(self, flow: Flow, task: Column) -> Flow:
+        """Each row in the task of its number."""
+        return Flow(flow.frame.repartitionById(self.shape.partitions, task), flow.columns)
 
     def arrange(self, node: Node, keys: Sequence[Expression]) -> Arranged:
         """The arrangement of a node's output by some keys, shared with whatever has the same."""
@@ -96,38 +106,3 @@ class Builder:
         if by != tuple(f"'c{node.ordinals.index(o)}" if o in node.ordinals else "" for o in wanted):
             return None
         return Arranged(TABLE + node.relation, tuple(f"c{o}" for o in node.ordinals), owned=False)
-
-
-def bucket(key_hash: Column, partitions: int) -> Column:
-    """The partition of a hash: equal ranges of the 64-bit space."""
-    upper = F.shiftright(key_hash, 32) + F.lit(1 << 31)
-    return F.coalesce(F.shiftright(upper * F.lit(partitions), 32), F.lit(0)).cast("int")
-
-
-def strict_hash(keys: Sequence[Expression]) -> Column:
-    """The hash of keys compared by ``=``: null when any of them is null, as such rows meet nothing."""
-    present = F.lit(True)
-    for key in keys:
-        if key.nullable:
-            present = present & key.column.isNotNull()
-    return F.when(present, F.xxhash64(*[key.column for key in keys]))
-
-
-def group_hash(keys: Sequence[Column]) -> Column:
-    """The hash of keys grouped by: null is a value, and (null, 1) is not (1, null)."""
-    if not keys:
-        return F.lit(0).cast("bigint")
-    return F.xxhash64(*[part for key in keys for part in (key, key.isNull())])
-
-
-def ddl(columns: Sequence[tuple[str, str]]) -> str:
-    """A schema for ``mapInArrow``."""
-    return ", ".join(f"`{name}` {type_text}" for name, type_text in columns)
-
-
-def fields(node: Node, letter: str = "c") -> list[tuple[str, str]]:
-    """Names and types of a node's output columns."""
-    return [(f"{letter}{i}", type_text) for i, type_text in enumerate(node.types)]
-
-
-CHANGE = [(WEIGHT, "bigint"), (INSTANT, "int")]

@@ -13,15 +13,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from headrace.circuit.local import Local
+
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A Catalyst expression rebound by position: the ``Column`` to build with, its text to compare with, its type."""
+    """A Catalyst expression rebound by position: the ``Column`` to build with, its text to compare with, its type.
+
+    ``local``: the same for Arrow, where it computes the same bits.
+    """
 
     column: Any = field(compare=False)
     text: str
     type: str
     nullable: bool = True
+    local: Local | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

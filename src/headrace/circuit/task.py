@@ -95,9 +95,6 @@ def plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(field.name, to_arrow(from_arrow(field.type))) for field in schema])
 
 
-OUTPUT_ROWS = 131_072
-
-
 def batches(table: pa.Table) -> Iterable[pa.RecordBatch]:
-    """A stage's output, in pieces that Spark takes one at a time."""
-    yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+    """A stage's output: one batch, or none when it has no rows."""
+    yield from table.combine_chunks().to_batches()

@@ -19,7 +19,9 @@ from headrace.sql.admit import Admitted, admit, check_analyzed
 from headrace.sql.canonical import canonical, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.sql.errors import analysis_error
-from headrace.sql.plan import LEAF_PREFIX, lower, output_types
+from headrace.sql.lowering.base import output_types
+from headrace.sql.lowering.linear import LEAF_PREFIX
+from headrace.sql.plan import lower
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.circuit.build import TABLE, Builder, Shape
+from headrace.circuit.flow import Flow
+from headrace.circuit.in_turn import InTurn, Turn
 from headrace.circuit.node import Feed, Node, Shared
 from headrace.circuit.operators import publish, table
 from headrace.circuit.operators.changes import ReadRange
@@ -126,6 +128,8 @@ def with_children(node: Node, children: list[Node]) -> Node:
 class Frames:
     """Builds the circuits of a program as DataFrames; fixes which circuit writes which arrangement."""
 
+    deal_all = False  # whether wide steps deal out the rows of every circuit, as tests of that shape want
+
     def __init__(self, spark: SparkSession, program: Program, read_range: ReadRange, partitions: int) -> None:
         self.spark, self.program, self.read_range, self.partitions = spark, program, read_range, partitions
         self.table_keys = {
@@ -139,21 +143,33 @@ class Frames:
         self._narrow = {circuit.name: self.build(circuit, wide=False) for circuit in program.circuits}
 
     def frame(self, circuit: Circuit, *, wide: bool) -> DataFrame:
-        """The circuit's DataFrame: one row for each file it writes."""
-        return self.build(circuit, wide=True) if wide else self._narrow[circuit.name]
+        """The circuit's DataFrame: one row for each file it writes.
 
-    def build(self, circuit: Circuit, *, wide: bool) -> DataFrame:
+        A circuit that runs in one Python stage does so in wide steps too: on one machine, dealing its rows out by
+        key takes several times the processor time of maintaining the view.
+        """
+        narrow = self._narrow[circuit.name]
+        return self.build(circuit, wide=True).frame if wide and (self.deal_all or not narrow.made) else narrow.frame
+
+    def at_once(self, names: set[str]) -> DataFrame | None:
+        """These circuits in one task, or None when one of them needs Spark for more than the task."""
+        circuits = [c for c in self.program.circuits if c.name in names]
+        if not all(self._narrow[c.name].made for c in circuits):
+            return None
+        turns = tuple(Turn(c.name, c.inputs, self._narrow[c.name].chain) for c in circuits)
+        leaf = self.spark.range(0, 1, 1, 1)
+        return Flow(leaf, publish.DESCRIPTION, (InTurn(turns),)).frame
+
+    def build(self, circuit: Circuit, *, wide: bool) -> Flow:
         shape = Shape(wide, self.partitions if wide else 1)
         builder = Builder(self.spark, circuit.name, shape, self.owners, self.read_range, self.table_keys)
         if circuit.relation is not None:
             self.used[circuit.name] = {TABLE + circuit.relation.name}
             return table.circuit(builder, circuit.relation)
         assert circuit.root is not None
-        frame = publish.publish(
-            builder, builder.delta(circuit.root), circuit.root.types, durable=circuit.is_view, consolidated=False
-        )
+        flow = publish.publish(builder, builder.delta(circuit.root), durable=circuit.is_view)
         self.used[circuit.name] = builder.taken
-        return frame
+        return flow
 
     @property
     def arrangements(self) -> set[str]:

@@ -1,14 +1,16 @@
 """A step: a range of commits through every circuit whose inputs changed, then all views published at once.
 
-The whole flow: read the range of the log -> tables -> shared sub-queries and views, level by level, one Spark job
-a level -> new runs become state -> outputs are published in one catalogue transaction.
+The whole flow: read the range of the log -> tables -> shared sub-queries and views, in one task where that can be, else
+level by level, one Spark job a level -> new runs become state -> outputs are published in one catalogue transaction.
 """
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -55,7 +57,8 @@ class Stepper:
         self.spark, self.program, self.kept, self.folder = spark, program, kept, folder
         self.log, self.reader = log, LogReader(log)
         self.frames = Frames(spark, program, ReadLog(), partitions)
-        self._prepared: dict[tuple[frozenset[str], bool], Prepared] = {}
+        self._prepared: dict[tuple[frozenset[str], str], Prepared | None] = {}
+        self._serial = count()
         folder.mkdir(parents=True, exist_ok=True)
 
     def run(
@@ -70,29 +73,46 @@ class Stepper:
         for ref in refs:
             for relation, rows in ref.rows.items():
                 counts[relation] = counts.get(relation, 0) + rows
-        feeds: dict[str, list[str]] = {}
         changed = {name for name, rows in counts.items() if rows}
         result = Result(number, changes=sum(counts.values()))
-        runs = self.kept.paths()
+        given = [asdict(r) for r in refs]
+        step = Step(str(self.log), given, after, upto, instants, self.kept.paths(), {}, False, "")
+        name = f"{number}.again" if again else str(number)
+        if wide or not self.at_once(changed, step, name, result):
+            self.by_level(changed, step, name, wide, result)
+        return result
+
+    def at_once(self, changed: set[str], step: Step, name: str, result: Result) -> bool:
+        """All circuits in one task, if none of them needs more; False if that did not work."""
+        due = self.program.downstream(changed & {c.name for c in self.program.circuits})
+        plan = self.prepared(frozenset(due), "at once", lambda: self.frames.at_once(due))
+        if plan is None:
+            return False
+        folder = self.fresh(name)
+        try:
+            rows = plan.run(self.described(step, folder))
+        except Exception:
+            return False  # level by level it will show whose fault it is
+        self.collect(rows, folder, result)
+        return True
+
+    def by_level(self, changed: set[str], step: Step, name: str, wide: bool, result: Result) -> None:
+        """One job a level: tables, then shared sub-queries and views."""
+        feeds: dict[str, list[str]] = {}
         for level, circuits in enumerate(self.program.levels):
             active = [c for c in circuits if (c.name in changed if c.relation is not None else c.inputs & feeds.keys())]
             if not active:
                 continue
-            folder = self.fresh(f"{number}.{level}.again" if again else f"{number}.{level}")
-            step = Step(
-                str(self.log), [asdict(r) for r in refs] if level == 0 else [], after, upto, instants, runs, feeds,
-                False, str(folder),
-            )  # fmt: skip
-            self.job(active, step, folder, wide, result, feeds)
-        return result
+            refs = step.refs if level == 0 else []
+            for feed, path in self.job(active, replace(step, refs=refs, feeds=feeds), f"{name}.{level}", wide, result):
+                feeds.setdefault(feed, []).append(path)
 
     def start(self, circuit: Circuit, number: int, upto: int, feeds: dict[str, list[str]], *, wide: bool) -> Result:
         """A circuit's first step: over the whole log (a table), or over all contents of what it reads (a view)."""
-        folder = self.fresh(f"{number}.start.{quote(circuit.name, safe='@')}")
         refs = [asdict(r) for r in self.reader.refs(0, upto)] if circuit.relation is not None else []
-        step = Step(str(self.log), refs, 0, upto, "one", {}, feeds, True, str(folder))
+        step = Step(str(self.log), refs, 0, upto, "one", {}, feeds, True, "")
         result = Result(number)
-        self.job([circuit], step, folder, wide, result, {})
+        self.job([circuit], step, f"{number}.start.{quote(circuit.name, safe='@')}", wide, result)
         return result
 
     def fresh(self, name: str) -> Path:
@@ -102,40 +122,46 @@ class Stepper:
         folder.mkdir()
         return folder
 
-    def job(
-        self, circuits: list[Circuit], step: Step, folder: Path, wide: bool, result: Result, feeds: dict[str, list[str]]
-    ) -> None:
-        """Run circuits of one level together; on failure one by one, to know whose fault it is."""
-        description = folder / "step.json"
-        step.write(description)
+    def described(self, step: Step, folder: Path) -> Path:
+        """The step's description in a file of its own: workers keep what they read by its path."""
+        path = folder / f"step.{next(self._serial)}.json"
+        replace(step, folder=str(folder)).write(path)
+        return path
+
+    def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
+        """Run circuits of one level together; on failure one by one, to know whose fault it is. (feed, file) made."""
+        folder = self.fresh(name)
+        plan = self.prepared(
+            frozenset(c.name for c in circuits), "wide" if wide else "narrow",
+            lambda: reduce(DataFrame.unionAll, [self.frames.frame(c, wide=wide) for c in circuits]),
+        )  # fmt: skip
+        assert plan is not None
         try:
-            rows = self.prepared(circuits, wide).run(description)
+            rows = plan.run(self.described(step, folder))
         except Exception as error:
             if len(circuits) == 1:
                 raise CircuitFailed(circuits[0], error) from error
-            for circuit in circuits:
-                alone = self.fresh(f"{folder.name}.{circuits.index(circuit)}")
-                self.job([circuit], _moved(step, alone), alone, wide, Result(0), {})
+            for number, circuit in enumerate(circuits):
+                self.job([circuit], step, f"{name}.{number}", wide, Result(0))
             raise
-        for name, path, count, crc in rows:
-            result.outputs.append(Output(result.number, name, path, count, crc))
-            feeds.setdefault(name, []).append(path)
+        return self.collect(rows, folder, result)
+
+    def collect(self, rows: list[tuple[str, str, int, int]], folder: Path, result: Result) -> list[tuple[str, str]]:
+        """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""
+        for feed, path, number, crc in rows:
+            result.outputs.append(Output(result.number, feed, path, number, crc))
         for file in folder.glob("*.arrow"):
             if file.name.startswith(OUTPUT):
                 continue
             (result.refused if file.name.startswith(REFUSED) else result.runs).append(file)
+        return [(feed, path) for feed, path, _, _ in rows]
 
-    def prepared(self, circuits: list[Circuit], wide: bool) -> Prepared:
-        key = (frozenset(c.name for c in circuits), wide)
+    def prepared(self, names: frozenset[str], shape: str, made: Callable[[], DataFrame | None]) -> Prepared | None:
+        """The plan of these circuits in this shape, made by ``made`` the first time; None when that makes none."""
+        key = (names, shape)
         if key not in self._prepared:
-            frames = [self.frames.frame(c, wide=wide) for c in circuits]
+            frame = made()
             while len(self._prepared) >= PREPARED_MAX:
                 self._prepared.pop(next(iter(self._prepared)))
-            self._prepared[key] = Prepared(reduce(DataFrame.unionAll, frames))
+            self._prepared[key] = None if frame is None else Prepared(frame)
         return self._prepared[key]
-
-
-def _moved(step: Step, folder: Path) -> Step:
-    return Step(
-        step.log, step.refs, step.after, step.upto, step.instants, step.runs, step.feeds, step.whole, str(folder)
-    )

@@ -9,7 +9,7 @@ from headrace.model.errors import HeadraceError
 from headrace.sql.build import Build
 from headrace.sql.catalyst import class_name, type_text
 from headrace.sql.exact_sums import exact_mean, exact_sum
-from headrace.sql.plan import ACCUMULATING, EXACT_INPUTS
+from headrace.sql.lowering.aggregate import ACCUMULATING, EXACT_INPUTS
 
 _BITS = ("BitAndAgg", "BitOrAgg", "BitXorAgg", "BitmapAndAgg", "BitmapConstructAgg", "BitmapOrAgg")
 UNTOUCHED = ("Count", "PivotFirst", *_BITS)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
 
 from headrace.circuit.node import Expression
+from headrace.sql.local import local
 
 
 class Catalyst:
@@ -75,6 +76,7 @@ class Catalyst:
             renumbered(f"{rebound.toString()}:{literals(self, rebound)}{suffix}"),
             type_text(expression),
             bool(expression.nullable()),
+            local(self, expression, names, replace),
         )
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from headrace.circuit import exact, node
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, computed
+from headrace.circuit.hashing import group_hash
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
@@ -29,7 +29,6 @@ from headrace.state.run import HASH, column
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
-INSTANT = "_i"
 ROWS = "n"  # bigint: rows in the group
 Sums = exact.Accumulators | exact.IntegerAccumulators
 
@@ -259,18 +258,16 @@ def _check(part: Part, overflow: np.ndarray) -> None:
         raise ArithmeticError(f"[ARITHMETIC_OVERFLOW] {part.function} of {part.argument} does not fit {part.result}")
 
 
-def delta(builder: Builder, this: node.Aggregate) -> DataFrame:
-    from headrace.circuit.build import CHANGE, ddl, group_hash
+def delta(builder: Builder, this: node.Aggregate) -> Flow:
 
-    keys = [k.column.alias(f"g{i}") for i, k in enumerate(this.keys)]
-    arguments = [a.argument.column.alias(f"a{i}") for i, a in enumerate(this.accumulations) if a.argument is not None]
-    key_hash = group_hash([k.column for k in this.keys]).alias(HASH)
-    rows = builder.gather(builder.delta(this.child).select(key_hash, WEIGHT, INSTANT, *keys, *arguments))
+    keys = [computed(f"g{i}", k) for i, k in enumerate(this.keys)]
+    arguments = [computed(f"a{i}", a.argument) for i, a in enumerate(this.accumulations) if a.argument is not None]
+    changed = builder.delta(this.child).select([group_hash(this.keys), *change(), *keys, *arguments])
     key_types = tuple(k.type for k in this.keys)
     parts = tuple(Part(a.function, a.argument.type if a.argument else None, a.type) for a in this.accumulations)
     name = hashlib.blake2b(f"aggregate:{this.fingerprint}".encode(), digest_size=12).hexdigest()
     builder.own(name)
     stage = Accumulate(name, key_types, parts, builder.shape.partitions)
     outputs = [(f"g{i}", t) for i, t in enumerate(key_types)] + [(f"v{i}", p.result) for i, p in enumerate(parts)]
-    grouped = rows.mapInArrow(stage, ddl([*outputs, *CHANGE]))
-    return grouped.select(*[e.column.alias(f"c{i}") for i, e in enumerate(this.results)], F.col(WEIGHT), F.col(INSTANT))
+    grouped = builder.gather(changed).then(stage, [*outputs, *CHANGE])
+    return grouped.select([*[computed(f"c{i}", e) for i, e in enumerate(this.results)], *change()])

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from headrace.circuit.flow import INSTANT, Flow
+from headrace.circuit.hashing import bucket
 from headrace.circuit.task import Step, batches, current, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.schema import Relation
@@ -20,7 +21,6 @@ from headrace.state.run import HASH
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
-INSTANT = "_i"
 COMMIT = "_c"
 SEQUENCE = "_q"  # bigint: the row's place among the relation's changes of the step
 BUCKET = "_b"  # int: the task a TRUNCATE is copied to; null for every other change
@@ -67,26 +67,20 @@ class ReadChanges:
         truncates = table.filter(pc.equal(table[OPERATION], TRUNCATE))
         parts = [table.filter(pc.not_equal(table[OPERATION], TRUNCATE))]
         at = table.column_names.index(BUCKET)
-        for bucket in range(self.partitions):
-            parts.append(truncates.set_column(at, BUCKET, pa.array(np.full(truncates.num_rows, bucket, np.int32))))
+        for task in range(self.partitions):
+            parts.append(truncates.set_column(at, BUCKET, pa.array(np.full(truncates.num_rows, task, np.int32))))
         return pa.concat_tables(parts)
 
 
-def changes(builder: Builder, relation: Relation) -> DataFrame:
+def changes(builder: Builder, relation: Relation) -> Flow:
     """The changes of a table in this step: see ``ReadChanges``."""
-    from headrace.circuit.build import ddl
-
-    head = [(SEQUENCE, "bigint"), (BUCKET, "int"), (INSTANT, "int"), (OPERATION, "tinyint"), (UNCHANGED, "binary")]
-    columns = [(f"c{i}", c.type) for i, c in enumerate(relation.columns)]
-    stage = ReadChanges(builder.read_range, relation, builder.shape.partitions)
-    return builder.leaf().mapInArrow(stage, ddl([*head, *columns]))
+    head = ((SEQUENCE, "bigint"), (BUCKET, "int"), (INSTANT, "int"), (OPERATION, "tinyint"), (UNCHANGED, "binary"))
+    columns = tuple((f"c{i}", c.type) for i, c in enumerate(relation.columns))
+    return builder.made(ReadChanges(builder.read_range, relation, builder.shape.partitions), (*head, *columns))
 
 
-def by_task(builder: Builder, rows: DataFrame) -> DataFrame:
+def by_task(builder: Builder, rows: Flow) -> Flow:
     """Like ``builder.gather``, and every copy of a TRUNCATE to its own task."""
-    from headrace.circuit.build import bucket
-
     if not builder.shape.wide:
-        return rows.coalesce(1)
-    task = F.coalesce(F.col(BUCKET), bucket(F.col(HASH), builder.shape.partitions))
-    return rows.repartitionById(builder.shape.partitions, task)
+        return builder.alone(rows)
+    return builder.dealt(rows, F.coalesce(F.col(BUCKET), bucket(F.col(HASH), builder.shape.partitions)))

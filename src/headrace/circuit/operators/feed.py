@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from headrace.circuit import node
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, fields
 from headrace.circuit.task import batches, current, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
@@ -17,8 +17,6 @@ from headrace.state.run import open_run
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
-
-INSTANT = "_i"
 
 
 class ReadFeed:
@@ -45,8 +43,7 @@ class ReadFeed:
         return pa.table([*columns, table[WEIGHT], instants], names=[*names, WEIGHT, INSTANT])
 
 
-def delta(builder: Builder, this: node.Feed) -> DataFrame:
-    from headrace.circuit.build import CHANGE, ddl, fields
+def delta(builder: Builder, this: node.Feed) -> Flow:
 
     stage = ReadFeed(this.relation, this.ordinals, this.types, builder.shape.partitions)
-    return builder.leaf().mapInArrow(stage, ddl([*fields(this), *CHANGE]))
+    return builder.made(stage, (*fields(this), *CHANGE))

@@ -10,54 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from headrace.circuit import node
-from headrace.circuit.task import batches, current, gathered, keep
-from headrace.formats.types.arrow import to_arrow
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, fields, kept
+from headrace.circuit.hashing import strict_hash
+from headrace.circuit.operators.sides import Inputs, Side, keyed, matched
+from headrace.circuit.task import batches, current
 from headrace.model.delivery import WEIGHT
-from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct
 from headrace.state.rows import consolidate
-from headrace.state.run import HASH, column, merge
+from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
-    from headrace.circuit.build import Arranged, Builder
-
-INSTANT = "_i"
-SIDE = "_s"
-
-
-class Side:
-    """One input of a join inside a stage: its delta of this step and its arrangement before it."""
-
-    def __init__(self, letter: str, types: tuple[str, ...], arranged: Arranged) -> None:
-        self.letter, self.types, self.arranged = letter, types, arranged
-        self.names = [f"{letter}{i}" for i in range(len(types))]
-        self.arrow_types = [to_arrow(t) for t in types]
-
-    def delta(self, table: pa.Table, mine: np.ndarray) -> pa.Table:
-        """This side's rows of the input, sorted by hash."""
-        own = table.select([HASH, WEIGHT, INSTANT, *self.names]).take(pa.array(np.flatnonzero(mine)))
-        return own.take(pa.array(np.argsort(column(own, HASH), kind="stable"))).combine_chunks()
-
-    def kept(self, runs: dict[str, list[str]], hashes: np.ndarray) -> pa.Table:
-        """Kept rows with these hashes (sorted, distinct): ``_h`` (sorted), ``_w``, this side's names; consolidated."""
-        types = [pa.int64(), pa.int64(), *self.arrow_types]
-        empty = pa.schema(list(zip([HASH, WEIGHT, *self.arranged.columns], types, strict=True)))
-        hits = Arrangement(runs.get(self.arranged.name, [])).probe(hashes, empty.names, empty)
-        return merge([hits.rows.rename_columns([HASH, WEIGHT, *self.names])])
-
-    def write(self, delta: pa.Table) -> None:
-        """Add the step's delta to the arrangement, its instants summed up."""
-        if not self.arranged.owned or delta.num_rows == 0:
-            return
-        stored = delta.select([HASH, WEIGHT, *self.names]).rename_columns([HASH, WEIGHT, *self.arranged.columns])
-        if (column(stored, WEIGHT) < 0).any():
-            stored = consolidate(stored)
-            stored = stored.take(pa.array(np.argsort(column(stored, HASH), kind="stable")))
-        keep(current(), self.arranged.name, stored)
+    from headrace.circuit.build import Builder
 
 
 class ProbeJoin:
@@ -67,17 +32,13 @@ class ProbeJoin:
     it either, and an expression over it might throw.
     """
 
-    def __init__(self, left: Side, right: Side) -> None:
-        self.left, self.right = left, right
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs, self.left, self.right = inputs, inputs.left, inputs.right
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = gathered(pieces)
-        if table is None:
-            return
         step = current()
-        keyed = table[HASH].is_valid().to_numpy()
-        side = column(table, SIDE)
-        a, b = self.left.delta(table, (side == 0) & keyed), self.right.delta(table, (side == 1) & keyed)
+        lefts, rights = self.inputs.deltas(pieces)
+        a, b = self.left.sorted(keyed(lefts)[0]), self.right.sorted(keyed(rights)[0])
         old_a = self.left.kept(step.runs, distinct(column(b, HASH)))
         old_b = self.right.kept(step.runs, distinct(column(a, HASH)))
         both = np.intersect1d(distinct(column(a, HASH)), distinct(column(b, HASH)), assume_unique=True)
@@ -118,29 +79,13 @@ def matches(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.repeat(np.arange(len(left)), count), np.arange(int(count.sum())) - np.repeat(first - low, count)
 
 
-def tagged(builder: Builder, this: node.Join, left_hash: Column, right_hash: Column) -> DataFrame:
-    """Both inputs' deltas as one: ``_s`` (0 left, 1 right), ``_h``, ``_w``, ``_i``, ``l0 ..``, ``r0 ..``."""
-
-    def side(child: node.Node, number: int, key_hash: Column) -> DataFrame:
-        letters = [(this.left, "l", 0), (this.right, "r", 1)]
-        columns = [
-            (F.col(f"c{i}") if owner == number else F.lit(None).cast(t)).alias(f"{letter}{i}")
-            for of, letter, owner in letters
-            for i, t in enumerate(of.types)
-        ]
-        return builder.delta(child).select(F.lit(number).alias(SIDE), key_hash.alias(HASH), WEIGHT, INSTANT, *columns)
-
-    return builder.gather(side(this.left, 0, left_hash).unionAll(side(this.right, 1, right_hash)))
-
-
-def delta(builder: Builder, this: node.Join) -> DataFrame:
-    from headrace.circuit.build import CHANGE, ddl, fields, strict_hash
+def delta(builder: Builder, this: node.Join) -> Flow:
 
     left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys))
     right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys))
-    both = tagged(builder, this, strict_hash(this.left_keys), strict_hash(this.right_keys))
-    pairs = both.mapInArrow(ProbeJoin(left, right), ddl([*fields(this.left, "l"), *fields(this.right, "r"), *CHANGE]))
-    names = left.names + right.names
-    return pairs.filter(this.condition.column).select(
-        *[F.col(n).alias(f"c{i}") for i, n in enumerate(names)], WEIGHT, INSTANT
-    )
+    inputs = Inputs(left, right)
+    sides = [*fields(this.left, "l"), *fields(this.right, "r")]
+    hashes = strict_hash(this.left_keys), strict_hash(this.right_keys)
+    pairs = matched(builder, this, inputs, *hashes, ProbeJoin(inputs), [*sides, *CHANGE])
+    named = [kept(f"c{i}", t, name) for i, (name, t) in enumerate(sides)]
+    return pairs.where(this.condition).select([*named, *change()])

@@ -9,48 +9,55 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit import node
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, Together, change, computed, fields
 from headrace.model.delivery import WEIGHT
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
-INSTANT = "_i"
 
+def project(builder: Builder, this: node.Project) -> Flow:
 
-def project(builder: Builder, this: node.Project) -> DataFrame:
     child = builder.delta(this.child)
-    return child.select(*[e.column.alias(f"c{i}") for i, e in enumerate(this.expressions)], WEIGHT, INSTANT)
+    return child.select([*[computed(f"c{i}", e) for i, e in enumerate(this.expressions)], *change()])
 
 
-def filter_rows(builder: Builder, this: node.Filter) -> DataFrame:
-    return builder.delta(this.child).filter(this.condition.column)
+def filter_rows(builder: Builder, this: node.Filter) -> Flow:
+    return builder.delta(this.child).where(this.condition)
 
 
-def generate(builder: Builder, this: node.Generate) -> DataFrame:
-    child = builder.delta(this.child)
+def generate(builder: Builder, this: node.Generate) -> Flow:
+
+    child = builder.delta(this.child).frame
     made = [f"_g{i}" for i in range(this.outputs)]
     kept = [F.col(f"c{i}") for i in this.required]
     frame = child.select(*kept, WEIGHT, INSTANT, this.generator.column.alias(*made))
     columns = [f"c{i}" for i in this.required] + made
-    return frame.select(*[F.col(c).alias(f"c{i}") for i, c in enumerate(columns)], WEIGHT, INSTANT)
+    rows = frame.select(*[F.col(c).alias(f"c{i}") for i, c in enumerate(columns)], WEIGHT, INSTANT)
+    return Flow(rows, (*fields(this), *CHANGE))
 
 
-def expand(builder: Builder, this: node.Expand) -> DataFrame:
+def expand(builder: Builder, this: node.Expand) -> Flow:
     """One pass over the child: an array of rows, exploded (a union would run what is below once a projection)."""
-    child = builder.delta(this.child)
+
+    child = builder.delta(this.child).frame
     rows = [
         F.struct(*[e.column.cast(t).alias(f"c{i}") for i, (e, t) in enumerate(zip(p, this.types, strict=True))])
         for p in this.projections
     ]
     frame = child.select(F.explode(F.array(*rows)).alias("_row"), WEIGHT, INSTANT)
-    return frame.select(*[F.col(f"_row.c{i}").alias(f"c{i}") for i in range(len(this.types))], WEIGHT, INSTANT)
+    columns = [F.col(f"_row.c{i}").alias(f"c{i}") for i in range(len(this.types))]
+    return Flow(frame.select(*columns, WEIGHT, INSTANT), (*fields(this), *CHANGE))
 
 
-def union(builder: Builder, this: node.Union) -> DataFrame:
+def union(builder: Builder, this: node.Union) -> Flow:
+
+    columns = (*fields(this), *CHANGE)
+    inputs = [builder.delta(child) for child in this.inputs]
+    if not builder.shape.wide and all(f.made and f.columns == columns for f in inputs):
+        return builder.made(Together(*[f.chain for f in inputs]), columns)
     frames = [
-        builder.delta(child).select(
-            *[F.col(f"c{i}").cast(t).alias(f"c{i}") for i, t in enumerate(this.types)], WEIGHT, INSTANT
-        )
-        for child in this.inputs
+        f.frame.select(*[F.col(f"c{i}").cast(t).alias(f"c{i}") for i, t in enumerate(this.types)], WEIGHT, INSTANT)
+        for f in inputs
     ]
-    return reduce(DataFrame.unionAll, frames)
+    return Flow(reduce(DataFrame.unionAll, frames), columns)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from headrace.circuit.flow import INSTANT
 from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.operators.upsert import Contents, deletes
 from headrace.circuit.task import batches, current, gathered, keep
@@ -21,7 +22,6 @@ from headrace.state.keys import key_order, lookup
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
 
-INSTANT = "_i"
 REFUSED = "refused:"  # files of rows set aside are named after their table
 
 

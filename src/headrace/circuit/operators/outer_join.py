@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit import node
-from headrace.circuit.operators.inner_join import INSTANT, SIDE, Side, tagged
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, Value, fields, kept
+from headrace.circuit.hashing import strict_hash
 from headrace.circuit.operators.recompute import NEXT, VERSION, differences, versions
+from headrace.circuit.operators.sides import Inputs, Side, keyed, matched
 from headrace.circuit.task import batches, current, gathered
 from headrace.model.delivery import WEIGHT
 from headrace.state.run import HASH, column
@@ -33,22 +34,19 @@ HOLDS = "_c"  # boolean: the condition on a pair
 class ProbeCandidates:
     """Emits ``_l``, ``_r``, ``_w``, ``_v``, ``_n``, ``l0 ..``, ``r0 ..``: every row alone, then every pair."""
 
-    def __init__(self, left: Side, right: Side) -> None:
-        self.left, self.right = left, right
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs, self.left, self.right = inputs, inputs.left, inputs.right
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = gathered(pieces)
-        if table is None:
-            return
-        step, side = current(), column(table, SIDE)
-        keyed = table[HASH].is_valid().to_numpy()
-        a, b = self.left.delta(table, (side == 0) & keyed), self.right.delta(table, (side == 1) & keyed)
+        step = current()
+        (lefts, left_strays), (rights, right_strays) = (keyed(t) for t in self.inputs.deltas(pieces))
+        a, b = self.left.sorted(lefts), self.right.sorted(rights)
         touched = np.unique(np.r_[column(a, HASH), column(b, HASH)])
         marks = _marks(a, b)
         lefts = _versions(a, self.left.kept(step.runs, touched), marks)
         rights = _versions(b, self.right.kept(step.runs, touched), marks)
-        lefts = _with_strays(lefts, self.left.delta(_unkeyed(table), (side == 0) & ~keyed))
-        rights = _with_strays(rights, self.right.delta(_unkeyed(table), (side == 1) & ~keyed))
+        lefts = _with_strays(lefts, left_strays)
+        rights = _with_strays(rights, right_strays)
         yield from batches(self.candidates(lefts, None))
         yield from batches(self.candidates(None, rights))
         yield from batches(self.candidates(lefts, rights))
@@ -77,12 +75,6 @@ class ProbeCandidates:
         return pa.table(columns, names=names)
 
 
-def _unkeyed(table: pa.Table) -> pa.Table:
-    """Rows without a key, under the one hash 0, which only finds them again in this step."""
-    hashes = pa.array(np.zeros(table.num_rows, np.int64))
-    return table.set_column(table.column_names.index(HASH), HASH, hashes)
-
-
 def _marks(a: pa.Table, b: pa.Table) -> pa.Table:
     """Which (hash, instant) the two deltas touch together: one side's versions follow the other's changes."""
     return pa.concat_tables([t.select([HASH, INSTANT]) for t in (a, b)])
@@ -106,9 +98,9 @@ def _with_strays(contents: pa.Table, strays: pa.Table) -> pa.Table:
     """Rows with a null key belong to no version: each is its own change, at its instant, with its weight."""
     if strays.num_rows == 0:
         return contents
-    rows = strays.drop_columns([INSTANT]).append_column(VERSION, strays[INSTANT])
+    unhashed = strays.set_column(strays.column_names.index(HASH), HASH, pa.array(np.zeros(strays.num_rows, np.int64)))
+    rows = unhashed.drop_columns([INSTANT]).append_column(VERSION, strays[INSTANT])
     rows = rows.append_column(NEXT, pa.array(np.zeros(strays.num_rows, np.int32)))
-    # A hash no key has in this table: strays meet nothing, as _same_version looks at kept keys only.
     return pa.concat_tables(
         [
             contents.append_column("_k", pa.array(np.ones(contents.num_rows, bool))),
@@ -164,6 +156,7 @@ class Resolve:
         rows = table.select([VERSION, NEXT, *names]).filter(pa.array(chosen))
         if self.kind == "existence":
             rows = rows.append_column("_e", pa.array(left_met[chosen]))
+        rows = rows.rename_columns([VERSION, NEXT, *[f"c{i}" for i in range(rows.num_columns - 2)]])
         yield from batches(differences(rows, column(table, WEIGHT)[chosen]))
 
 
@@ -181,16 +174,23 @@ def _among(rows: np.ndarray, met: np.ndarray) -> np.ndarray:
     return among
 
 
-def delta(builder: Builder, this: node.Join) -> DataFrame:
-    from headrace.circuit.build import CHANGE, ddl, fields, strict_hash
+def delta(builder: Builder, this: node.Join) -> Flow:
 
     left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys))
     right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys))
-    both = tagged(builder, this, strict_hash(this.left_keys), strict_hash(this.right_keys))
+    inputs = Inputs(left, right)
     head = [(LEFT_ROW, "bigint"), (RIGHT_ROW, "bigint"), (WEIGHT, "bigint"), (VERSION, "int"), (NEXT, "int")]
-    sides = [*fields(this.left, "l"), *fields(this.right, "r")]
-    candidates = both.mapInArrow(ProbeCandidates(left, right), ddl([*head, *sides]))
+    columns = [*head, *fields(this.left, "l"), *fields(this.right, "r")]
+    hashes = strict_hash(this.left_keys), strict_hash(this.right_keys)
+    candidates = matched(builder, this, inputs, *hashes, ProbeCandidates(inputs), columns)
+    checked = candidates.select([*[kept(n, t) for n, t in columns], holds(this.condition)])
+    return checked.then(Resolve(this.kind, left.names, right.names), [*fields(this), *CHANGE])
+
+
+def holds(condition: node.Expression) -> Value:
+    """The condition on pairs. On a row alone it must not run where it can throw, as batch would not run it."""
+
     is_pair = F.col(LEFT_ROW).isNotNull() & F.col(RIGHT_ROW).isNotNull()
-    # CASE guards the condition: on a row alone it must not run, as batch would not run it.
-    checked = candidates.select("*", F.when(is_pair, this.condition.column).otherwise(F.lit(False)).alias(HOLDS))
-    return checked.mapInArrow(Resolve(this.kind, left.names, right.names), ddl([*fields(this), *CHANGE]))
+    column = F.when(is_pair, condition.column).otherwise(F.lit(False))
+    local = condition.local
+    return Value(HOLDS, "boolean", column, None if local is None or local.throws else local)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
+from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, kept
+from headrace.circuit.hashing import group_hash
 from headrace.circuit.task import current, gathered, keep
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column
@@ -20,9 +20,8 @@ from headrace.state.run import HASH, column
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
-INSTANT = "_i"
 OUTPUT = "out:"
-DESCRIPTION = "circuit string, path string, rows bigint, crc bigint"
+DESCRIPTION: Columns = (("circuit", "string"), ("path", "string"), ("rows", "bigint"), ("crc", "bigint"))
 
 
 class Publish:
@@ -59,16 +58,15 @@ def checksum(path: Path, *, sync: bool) -> int:
     return crc
 
 
-def publish(
-    builder: Builder, delta: DataFrame, types: tuple[str, ...], *, durable: bool, consolidated: bool
-) -> DataFrame:
+def publish(builder: Builder, delta: Flow, *, durable: bool) -> Flow:
     """One row for each file written: ``circuit``, ``path``, ``rows``, ``crc``."""
-    from headrace.circuit.build import group_hash
-
-    if builder.shape.wide and not consolidated:
+    if builder.shape.wide:
+        columns = [kept(n, t) for n, t in delta.columns]
         # Equal rows must meet to cancel; maps have no hash, so those meet in one task.
-        hashed = [F.col(f"c{i}") for i, t in enumerate(types) if "map<" not in t and "variant" not in t]
-        delta = builder.gather(delta.withColumn(HASH, group_hash(hashed)))
-    elif not builder.shape.wide:
-        delta = delta.coalesce(1)
-    return delta.mapInArrow(Publish(builder.circuit, durable=durable, consolidated=consolidated), DESCRIPTION)
+        hashed = [
+            c for c in columns if (c.name, c.type) not in CHANGE and "map<" not in c.type and "variant" not in c.type
+        ]
+        delta = builder.gather(delta.select([group_hash(hashed), *columns]))
+    else:
+        delta = builder.alone(delta)
+    return delta.then(Publish(builder.circuit, durable=durable, consolidated=False), DESCRIPTION)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from headrace.circuit.flow import INSTANT
 from headrace.circuit.task import batches, current, gathered
 from headrace.model.delivery import WEIGHT
 from headrace.state.keys import distinct
@@ -22,9 +23,8 @@ from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
-    from headrace.circuit.operators.inner_join import Side
+    from headrace.circuit.operators.sides import Side
 
-INSTANT = "_i"
 VERSION = "_v"  # int: the instant that made this version of the key's contents, 0 for what was kept
 NEXT = "_n"  # int: the instant that ends it, 0 when it is the newest
 
@@ -80,7 +80,7 @@ class ProbeContents:
         table = gathered(pieces)
         if table is None:
             return
-        delta = self.side.delta(table, np.ones(table.num_rows, bool))
+        delta = self.side.sorted(table)
         old = self.side.kept(current().runs, distinct(column(delta, HASH)))
         contents = versions(delta, old)
         copies = np.repeat(np.arange(contents.num_rows), np.maximum(column(contents, WEIGHT), 0))

@@ -7,38 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit import node
-from headrace.circuit.operators.inner_join import Side
+from headrace.circuit.flow import CHANGE, Flow, change, fields, kept
+from headrace.circuit.hashing import group_hash
 from headrace.circuit.operators.recompute import NEXT, VERSION, Difference, ProbeContents
-from headrace.model.delivery import WEIGHT
-from headrace.state.run import HASH
+from headrace.circuit.operators.sides import Side
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
-INSTANT = "_i"
 
-
-def contents(builder: Builder, this: node.Regroup | node.Window) -> DataFrame:
+def contents(builder: Builder, this: node.Regroup | node.Window) -> Flow:
     """The child's rows of every touched key and version: ``c0 ..``, ``_v``, ``_n``."""
-    from headrace.circuit.build import ddl, fields, group_hash
 
     side = Side("c", this.child.types, builder.arrange(this.child, this.keys))
-    keyed = builder.delta(this.child).select(
-        group_hash([k.column for k in this.keys]).alias(HASH), WEIGHT, INSTANT, *side.names
-    )
-    schema = ddl([*fields(this.child), (VERSION, "int"), (NEXT, "int")])
-    return builder.gather(keyed).mapInArrow(ProbeContents(side), schema)
+    columns = fields(this.child)
+    changed = builder.delta(this.child).select([group_hash(this.keys), *change(), *[kept(n, t) for n, t in columns]])
+    return builder.gather(changed).then(ProbeContents(side), [*columns, (VERSION, "int"), (NEXT, "int")])
 
 
-def delta(builder: Builder, this: node.Regroup) -> DataFrame:
-    from headrace.circuit.build import CHANGE, ddl, fields
+def delta(builder: Builder, this: node.Regroup) -> Flow:
 
     by = [k.column.alias(f"k{i}") for i, k in enumerate(this.keys)]
     results = [e.column.alias(f"c{i}") for i, e in enumerate(this.results)]
-    grouped = contents(builder, this).groupBy(*by, VERSION, NEXT).agg(*results, F.lit(1).alias("_one"))
-    rows = grouped.select(*this.names, VERSION, NEXT)
-    return rows.mapInArrow(Difference(), ddl([*fields(this), *CHANGE]))
+    grouped = contents(builder, this).frame.groupBy(*by, VERSION, NEXT).agg(*results, F.lit(1).alias("_one"))
+    columns = [*fields(this), (VERSION, "int"), (NEXT, "int")]
+    rows = Flow(grouped.select(*this.names, VERSION, NEXT), tuple(columns))
+    return rows.then(Difference(), [*fields(this), *CHANGE])

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from headrace.circuit.flow import INSTANT
 from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
@@ -20,8 +21,6 @@ from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
 from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, key_order, lookup, newest, same
 from headrace.state.run import HASH, column, merge, open_run
-
-INSTANT = "_i"
 
 
 class Contents:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-
 from headrace.circuit import node
+from headrace.circuit.flow import CHANGE, Flow, fields
 from headrace.circuit.operators.recompute import NEXT, VERSION, Difference
 from headrace.circuit.operators.regroup import contents
 
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
 
-def delta(builder: Builder, this: node.Window) -> DataFrame:
-    from headrace.circuit.build import CHANGE, ddl, fields
+def delta(builder: Builder, this: node.Window) -> Flow:
 
     names = this.child.names
     functions = [e.column.alias(f"c{len(names) + i}") for i, e in enumerate(this.functions)]
-    windowed = contents(builder, this).select(*names, *functions, VERSION, NEXT)
-    return windowed.mapInArrow(Difference(), ddl([*fields(this), *CHANGE]))
+    windowed = contents(builder, this).frame.select(*names, *functions, VERSION, NEXT)
+    rows = Flow(windowed, (*fields(this), (VERSION, "int"), (NEXT, "int")))
+    return rows.then(Difference(), [*fields(this), *CHANGE])

@@ -1,0 +1,176 @@
+"""Expressions that Arrow computes exactly as Spark does: rows that pass them need not leave the Python worker.
+
+An expression has this second form only where both give the same bits: references, literals, comparisons of types
+with one form of a value, three-valued logic, integer arithmetic under ANSI rules, floating-point arithmetic by
+IEEE, and the hash of keys. Whatever else a query contains is left to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.circuit.xxhash import hashable, xxhash64
+from headrace.formats.types.arrow import to_arrow
+
+Datum: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Scalar"
+Rows: TypeAlias = "pa.RecordBatch | pa.Table"
+
+THROWING = frozenset({"add_checked", "subtract_checked", "multiply_checked"})
+
+
+class Local(Protocol):
+    """What a stage can evaluate over its rows."""
+
+    @property
+    def throws(self) -> bool:
+        """Whether some rows make it raise: such an expression must see only the rows that Spark would show it."""
+
+    def evaluate(self, rows: Rows) -> Datum: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    name: str
+
+    @property
+    def throws(self) -> bool:
+        return False
+
+    def evaluate(self, rows: Rows) -> Datum:
+        return rows.column(self.name)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """``value`` as Arrow's Python conversion takes it, of a Spark SQL type."""
+
+    value: Any
+    type: str
+
+    @property
+    def throws(self) -> bool:
+        return False
+
+    @cached_property
+    def scalar(self) -> pa.Scalar:
+        return pa.scalar(self.value, to_arrow(self.type))
+
+    def evaluate(self, rows: Rows) -> Datum:
+        return self.scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An Arrow compute function by name, its arguments cast to nothing: they have one type already."""
+
+    function: str
+    arguments: tuple[Local, ...]
+
+    @property
+    def throws(self) -> bool:
+        return self.function in THROWING or any(a.throws for a in self.arguments)
+
+    def evaluate(self, rows: Rows) -> Datum:
+        values = [a.evaluate(rows) for a in self.arguments]
+        try:
+            return pc.call_function(self.function, values)
+        except pa.ArrowInvalid as error:
+            if self.function not in THROWING:
+                raise
+            operation = self.function.removesuffix("_checked")
+            raise ArithmeticError(f"[ARITHMETIC_OVERFLOW] {operation}: the result does not fit its type") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """An integer as one of a wider type."""
+
+    argument: Local
+    type: str
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        return pc.cast(self.argument.evaluate(rows), to_arrow(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Hash:
+    """``xxhash64`` of keys as Spark computes it.
+
+    ``strict``: null when a key is null (keys compared by ``=``); otherwise a null is a value like others (GROUP BY).
+    """
+
+    keys: tuple[Local, ...]
+    types: tuple[str, ...]
+    strict: bool
+
+    @property
+    def throws(self) -> bool:
+        return any(k.throws for k in self.keys)
+
+    def evaluate(self, rows: Rows) -> Datum:
+        columns = [materialized(k.evaluate(rows), rows.num_rows) for k in self.keys]
+        if self.strict:
+            hashes = xxhash64(columns, self.types, rows.num_rows)
+            absent = [pc.is_null(c) for c in columns if c.null_count]
+            if not absent:
+                return pa.array(hashes)
+            missing = absent[0]
+            for other in absent[1:]:
+                missing = pc.or_(missing, other)
+            return pa.array(hashes, mask=missing.to_numpy(zero_copy_only=False))
+        if not columns:
+            return pa.scalar(0, pa.int64())
+        parts = [part for c in columns for part in (c, pc.is_null(c))]
+        return pa.array(xxhash64(parts, [t for of in self.types for t in (of, "boolean")], rows.num_rows))
+
+
+def hash_of(keys: Iterable[Local | None], types: Iterable[str], *, strict: bool) -> Local | None:
+    """The hash in its local form, where every key and type has one."""
+    chosen, names = tuple(keys), tuple(types)
+    known = tuple(k for k in chosen if k is not None)
+    if len(known) < len(chosen) or not hashable(names):
+        return None
+    return Hash(known, names, strict)
+
+
+def materialized(value: Datum, rows: int) -> pa.Array:
+    """A value as one array of ``rows`` values."""
+    if isinstance(value, pa.ChunkedArray):
+        return value.combine_chunks()
+    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+
+
+class Select:
+    """A stage: each named expression of the rows."""
+
+    def __init__(self, names: tuple[str, ...], values: tuple[Local, ...]) -> None:
+        self.names, self.values = names, values
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in pieces:
+            columns = [materialized(v.evaluate(batch), batch.num_rows) for v in self.values]
+            yield pa.RecordBatch.from_arrays(columns, names=list(self.names))
+
+
+class Where:
+    """A stage: the rows for which a condition is true."""
+
+    def __init__(self, condition: Local) -> None:
+        self.condition = condition
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in pieces:
+            holds = materialized(self.condition.evaluate(batch), batch.num_rows)
+            kept = batch.filter(holds)
+            if kept.num_rows:
+                yield kept

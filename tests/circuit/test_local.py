@@ -1,0 +1,141 @@
+"""Goal: an expression in its local form gives the bits that Spark gives, for every value that is hard on either.
+
+Method: expressions over a frame of edge values, each lowered as a view's would be; those with a local form are
+computed by Arrow and by Spark over the same rows. Hashes of every type that has one are compared the same way.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from headrace.circuit.hashing import group_hash, strict_hash
+from headrace.circuit.local import materialized
+from headrace.circuit.node import Expression, Filter, Project
+from headrace.engine.compile import Compiler
+from headrace.formats.types.arrow import schema
+from headrace.model.definition import ViewDefinition
+from headrace.model.schema import Column, Relation
+
+pytestmark = pytest.mark.spark
+
+TYPES = {
+    "b": "boolean", "y": "tinyint", "h": "smallint", "i": "int", "j": "int", "l": "bigint", "m": "bigint",
+    "f": "float", "d": "double", "e": "double", "n": "decimal(9,2)", "p": "decimal(18,0)", "s": "string",
+    "r": "string", "x": "binary", "t": "date", "u": "timestamp", "v": "timestamp_ntz",
+}  # fmt: skip
+RELATION = Relation("rows", tuple(Column(name, type_text) for name, type_text in TYPES.items()))
+FLOATS = [0.0, -0.0, 1.5, -2.25, float("nan"), float("inf"), float("-inf"), 5e-324]
+TEXTS = ["", "a", "ab", "abc", "abcd", "abcde", "abcdefgh", "é", "a" * 31, "b" * 32, "c" * 33, "Zürich" * 20, "\0"]
+EDGES: dict[str, list[Any]] = {
+    "boolean": [True, False],
+    "tinyint": [0, 1, -1, 127, -128],
+    "smallint": [0, 5, -32768, 32767],
+    "int": [0, 1, -1, 7, 40_000, -40_000],
+    "bigint": [0, 1, -1, 1 << 31, -(1 << 31), 3_000_000_000],
+    "float": FLOATS,
+    "double": FLOATS,
+    "decimal(9,2)": [Decimal("0.00"), Decimal("-1.25"), Decimal("9999999.99")],
+    "decimal(18,0)": [Decimal(0), Decimal(10**17), Decimal(-5)],
+    "string": TEXTS,
+    "binary": [text.encode() for text in TEXTS] + [bytes(range(256))],
+    "date": [date(1970, 1, 1), date(1, 1, 1), date(2024, 2, 29)],
+    "timestamp": [datetime(1970, 1, 1, tzinfo=UTC), datetime(1960, 5, 5, 1, 2, 3, 4, UTC)],
+    "timestamp_ntz": [datetime(1970, 1, 1), datetime(2024, 1, 1) + timedelta(microseconds=1)],
+}
+LOCAL = (
+    "i = j", "i < j", "i <= 7", "l > m", "l >= 3000000000", "i > y", "y + 0 = h", "s = r", "s < r", "s >= 'abc'",
+    "x = x", "t < date'2024-02-29'", "u <= timestamp'1970-01-01 00:00:00'", "v > timestamp_ntz'2024-01-01 00:00:00'",
+    "b", "not b", "b = (i = j)", "b and i < j", "b or s = r", "i is null", "s is not null", "i + j", "i - 1", "i * 3",
+    "l + i", "l - m", "d + e", "d - e", "d * e", "d * 0.5d", "if(b, i, j)", "if(s = 'a', 1, null)", "i <> 7", "n is null",
+    "i between 0 and 7", "cast(i as bigint)",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    chosen = random.Random(5)
+    columns = [[chosen.choice([None, *EDGES[t]]) for _ in range(400)] for t in TYPES.values()]
+    return pa.table(
+        [pa.array(c, f.type) for c, f in zip(columns, schema(RELATION.columns), strict=True)], names=[*TYPES]
+    )
+
+
+def positional(spark: Any, rows: pa.Table) -> Any:
+    """The rows as operators see them: columns by position."""
+    return spark.createDataFrame(rows.rename_columns([f"c{i}" for i in range(rows.num_columns)]))
+
+
+def expressions(spark: Any, texts: tuple[str, ...]) -> list[Expression]:
+    """As of the one view ``SELECT *, e0, e1, ... FROM rows``, which reads every column."""
+    made = ", ".join(f"{text} as e{i}" for i, text in enumerate(texts))
+    compiled = Compiler(spark).compile({"rows": RELATION}, [ViewDefinition("v", f"select *, {made} from rows")], {})
+    assert not compiled.refused, compiled.refused
+    root = compiled.views["v"].root
+    assert isinstance(root, Project)
+    return list(root.expressions[len(TYPES) :])
+
+
+def test_local_forms_give_what_spark_gives(spark: Any, rows: pa.Table) -> None:
+    made = expressions(spark, LOCAL)
+    assert [text for text, e in zip(LOCAL, made, strict=True) if e.local is None] == []
+    answers = positional(spark, rows).select(*[e.column.alias(f"e{i}") for i, e in enumerate(made)]).toArrow()
+    mine = rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
+    for i, (text, expression) in enumerate(zip(LOCAL, made, strict=True)):
+        assert expression.local is not None
+        values = materialized(expression.local.evaluate(mine), rows.num_rows)
+        expected = answers.column(f"e{i}").combine_chunks()
+        assert repr(values.to_pylist()) == repr(expected.to_pylist()), text
+        assert values.type == expected.type, text
+
+
+@pytest.mark.parametrize("text", ["d < e", "f = f", "n < 1.00", "1 / i", "upper(s)", "y + y"])
+def test_what_arrow_would_do_otherwise_stays_with_spark(spark: Any, text: str) -> None:
+    [made] = expressions(spark, (text,))
+    assert made.local is None
+
+
+def test_an_overflow_is_an_error_in_both(spark: Any, rows: pa.Table) -> None:
+    [made] = expressions(spark, ("i * 2147483647",))
+    assert made.local is not None and made.local.throws
+    with pytest.raises(ArithmeticError, match="ARITHMETIC_OVERFLOW"):
+        made.local.evaluate(rows.rename_columns([f"c{i}" for i in range(rows.num_columns)]))
+
+
+def test_a_condition_that_may_be_left_undone_has_no_local_form(spark: Any) -> None:
+    [made] = expressions(spark, ("i < 10 and i * i < 5",))
+    assert made.local is None  # Spark would not compute i * i for an i of 2,000,000,000
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_hashes_are_sparks(spark: Any, rows: pa.Table, strict: bool) -> None:
+    names = [[name] for name in TYPES] + [["s", "i", "x"], ["b", "d", "s", "r", "l"], ["n", "v", "f"]]
+    columns = {e.text: e for e in expressions(spark, tuple(f"struct({n})" for n in TYPES))}
+    frame, mine = positional(spark, rows), rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
+    assert columns
+    for keys in names:
+        made = [key(name) for name in keys]
+        value = strict_hash(made) if strict else group_hash(made)
+        assert value.local is not None, keys
+        expected = frame.select(value.column.alias("h")).toArrow().column("h").to_pylist()
+        assert materialized(value.local.evaluate(mine), rows.num_rows).to_pylist() == expected, keys
+
+
+def key(name: str) -> Expression:
+    from headrace.circuit.local import Reference
+
+    at = f"c{[*TYPES].index(name)}"
+    return Expression(F.col(at), f"'{at}", TYPES[name], True, Reference(at))
+
+
+def test_a_filter_of_a_view_is_local(spark: Any) -> None:
+    definition = ViewDefinition("v", "select i from rows where i > 3 and s = 'a'")
+    root = Compiler(spark).compile({"rows": RELATION}, [definition], {}).views["v"].root
+    filters = [n for n in root.walk() if isinstance(n, Filter)]
+    assert filters and all(f.condition.local is not None for f in filters)
