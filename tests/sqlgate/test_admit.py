@@ -114,7 +114,6 @@ REFUSED = [
     ("SELECT collate(note, 'UNICODE') FROM orders", "sql.refused", "UTF8_BINARY"),
     ("SELECT CAST(note AS STRING COLLATE UNICODE) FROM orders", "sql.refused", "COLLATE"),
     ("SELECT * FROM json_table('[1]', '$[*]' COLUMNS (a INT PATH '$'))", "sql.refused", "JSON_TABLE"),
-    ("SELECT session_window(ts, '5 minutes'), count(*) FROM orders GROUP BY 1", "sql.refused", "session windows"),
     # values that are not determined
     ("SELECT rand() FROM orders", "sql.not_deterministic", "its value is random"),
     ("SELECT rand(42) FROM orders", "sql.not_deterministic", "rand"),

@@ -13,6 +13,7 @@ COSTS = {
     node.Join: "the change x its partners",
     node.Aggregate: "the change and its groups",
     node.Regroup: "the change and the rows of its groups",
+    node.Sessions: "the change and the rows of its other group keys",
     node.Window: "the change and the rows of its partitions",
 }
 

@@ -207,6 +207,16 @@ class Regroup(Unary):
 
 
 @dataclass(frozen=True)
+class Sessions(Regroup):
+    """An aggregate over session windows; ``session``: ordinal of the child's column with each row's own window."""
+
+    session: int
+
+    def described(self) -> tuple[str, ...]:
+        return (*super().described(), str(self.session))
+
+
+@dataclass(frozen=True)
 class Window(Unary):
     """Window functions over one partitioning, recomputed by Spark for the touched partitions.
 

@@ -33,9 +33,9 @@ md5 minute mod month monthname months_between named_struct nanvl negative next_d
 octet_length overlay parse_json parse_url pi pmod position positive pow power printf quarter quote radians raise_error
 regexp regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace regexp_substr repeat
 replace reverse right rint round rpad rtrim schema_of_csv schema_of_json schema_of_variant sec second sentences sequence
-sha sha1 sha2 shiftleft shiftright shiftrightunsigned sign signum sin sinh size slice sort_array soundex space split
-split_part sqrt st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid startswith str_to_map struct substr
-substring substring_index tan tanh time_bucket time_diff time_from_micros time_from_millis time_from_seconds
+session_window sha sha1 sha2 shiftleft shiftright shiftrightunsigned sign signum sin sinh size slice sort_array soundex
+space split split_part sqrt st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid startswith str_to_map struct
+substr substring substring_index tan tanh time_bucket time_diff time_from_micros time_from_millis time_from_seconds
 time_to_micros time_to_millis time_to_seconds time_trunc timestamp_micros timestamp_millis timestamp_nanos
 timestamp_seconds to_base32 to_binary to_char to_csv to_date to_json to_number to_time to_timestamp to_timestamp_ltz
 to_timestamp_ntz to_unix_timestamp to_utc_timestamp to_varchar to_variant_object to_xml translate trim trunc try_add
@@ -168,7 +168,6 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
         "collations python_worker_logs range sql_keywords",
     ),
     ("sql.refused", "only the collation UTF8_BINARY is supported", "collate"),
-    ("sql.refused", "session windows are not maintained yet", "session_window"),
     ("sql.refused", "it belongs to metric views, which do not exist here", "measure"),
 )
 

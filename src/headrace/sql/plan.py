@@ -6,10 +6,10 @@ from typing import Any
 
 from headrace.circuit.node import Node
 from headrace.sql.catalyst import Catalyst, class_name
-from headrace.sql.lowering.aggregate import aggregate
 from headrace.sql.lowering.base import Lowered, Lowering, Rule
 from headrace.sql.lowering.join import join
 from headrace.sql.lowering.linear import expand, filter_rows, generate, leaf, project, union
+from headrace.sql.lowering.session import grouped
 from headrace.sql.lowering.window import window
 
 
@@ -26,7 +26,7 @@ RULES: dict[str, Rule] = {
     "Expand": expand,
     "Generate": generate,
     "Join": join,
-    "Aggregate": aggregate,
+    "Aggregate": grouped,
     "Window": window,
     "SubqueryAlias": below,
     "WindowGroupLimit": below,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.circuit import node
-from headrace.circuit.operators import aggregate, feed, inner_join, linear, outer_join, regroup, window
+from headrace.circuit.operators import aggregate, feed, inner_join, linear, outer_join, regroup, session, window
 
 
 def _join(builder: Any, join: node.Join) -> Any:
@@ -24,5 +24,6 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Join: _join,
     node.Aggregate: aggregate.delta,
     node.Regroup: regroup.delta,
+    node.Sessions: session.delta,
     node.Window: window.delta,
 }

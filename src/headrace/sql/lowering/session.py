@@ -1,0 +1,29 @@
+"""Lowering of session windows: an aggregate with a group key that Spark has marked as a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.circuit.node import Sessions
+from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.lowering.aggregate import aggregate
+from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse_keys
+
+MARK = "spark.sessionWindow"
+
+
+def grouped(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
+    """Any aggregate."""
+    keys = lowering.catalyst.items(plan.groupingExpressions())
+    marked = [k for k in keys if class_name(k) == "AttributeReference" and MARK in str(k.metadata().json())]
+    if not marked:
+        return aggregate(lowering, plan, needed)
+    entries = [e for e in lowering.catalyst.items(plan.aggregateExpressions()) if id_of(e) in needed]
+    child, ids = lowering.node(plan.child(), lowering.references(keys + entries))
+    names = names_of(ids)
+    others = tuple(lowering.catalyst.expression(k, names) for k in keys if k not in marked)
+    refuse_keys(others)
+    results = tuple(lowering.catalyst.expression(e, names) for e in entries)
+    types, nullables = tuple(type_text(e) for e in entries), tuple(bool(e.nullable()) for e in entries)
+    session = ids.index(id_of(marked[0]))
+    return Sessions(types, nullables, child, others, results, session), [id_of(e) for e in entries]
