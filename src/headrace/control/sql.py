@@ -15,7 +15,13 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
     if not isinstance(text, str) or not text.strip():
         raise HeadraceError("sql.syntax", "there is no SQL text", next='headrace sql "SELECT ..."')
     progress({"text": "running the query"})
-    table = running.pipeline.sql(text)
+    try:
+        table = running.pipeline.sql(text)
+    except HeadraceError as error:
+        if error.next or not error.code.startswith("sql."):
+            raise
+        hint = "`headrace sql` takes one SELECT over the tables and views of the project; `headrace views` lists these"
+        raise HeadraceError(error.code, error.what, where=error.where, why=error.why, next=hint) from error
     from headrace.control.rows import table_json  # loads pyarrow: not for the client's side of the socket
 
     return {**table_json(table if limit is None else table.slice(0, int(limit))), "total": table.num_rows}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import zipimport
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads made before a fork do not survive it
 
@@ -18,7 +19,7 @@ import pandas
 import pyarrow.compute
 import pyspark.sql.pandas.serializers
 import pyspark.worker
-from pyspark.daemon import manager
+from pyspark import daemon
 
 import headrace.circuit.operators
 import headrace.engine.changes
@@ -33,9 +34,22 @@ PRELOADED = (
     headrace.engine.changes,
 )
 
+_at_work = daemon.worker
+
+
+def _worker(sock: Any, authenticated: bool) -> int:
+    """A worker that the JVM has let go of, idle as it was, ends without a word."""
+    try:
+        code: int = _at_work(sock, authenticated)
+    except BrokenPipeError:
+        return 1
+    return code
+
+
 if __name__ == "__main__":
     # A task forgets what Python knows of its path, and would read Spark's archives there again, each time.
     zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
     gc.collect()
     gc.freeze()
-    manager()
+    daemon.worker = _worker
+    daemon.manager()

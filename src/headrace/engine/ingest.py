@@ -13,7 +13,9 @@ from headrace.sources.base import Source
 
 POLL_S = 0.1
 RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
-STARTING = frozenset({"source.connect", "source.auth", "source.setup", "source.rights", "source.port"})
+STARTING = frozenset(
+    {"source.connect", "source.auth", "source.setup", "source.rights", "source.no_table", "source.port"}
+)
 RETRIED = STARTING | {"source.file", "source.row", "log.full"}  # what may mend itself, or be mended outside
 
 

@@ -19,6 +19,7 @@ from headrace.circuit.operators.publish import checksum
 from headrace.engine.compile import Compiled
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble, feeds_of
+from headrace.engine.space import no_space
 from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
@@ -150,7 +151,7 @@ class Maintainer:
             try:
                 result = self.stepper.run(number, after, upto, wide=wide, again=again)
             except CircuitFailed as failure:
-                if failure.circuit.relation is not None:
+                if failure.circuit.relation is not None or no_space(failure, self.folder):
                     raise
                 self.fail(failure)
                 continue

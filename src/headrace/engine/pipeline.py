@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -24,6 +25,7 @@ from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer
 from headrace.engine.plan import changes
 from headrace.engine.session import open_session
+from headrace.engine.space import no_space
 from headrace.log.append import LogWriter
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
@@ -122,7 +124,8 @@ class Pipeline:
         if hasattr(self, "catalog"):
             self.catalog.close()
         if hasattr(self, "spark"):
-            self.spark.stop()
+            with contextlib.suppress(ConnectionError):  # a supervisor's signal may have ended the JVM before
+                self.spark.stop()
         self._stopped.set()
 
     def wait(self, timeout_s: float | None = None) -> None:
@@ -149,8 +152,8 @@ class Pipeline:
                 self.discover()
                 self.maintainer.tidy()
         except BaseException as error:
-            self.error = error
-            self.tell({"event": "engine.failed", "error": str(error)})
+            self.error = no_space(error, self.folder) or error
+            self.tell({"event": "engine.failed", "error": str(self.error)})
         finally:
             while not self._commands.empty():
                 self._commands.get()[1].set_exception(HeadraceError("project.not_running", "the product is stopping"))
@@ -164,7 +167,7 @@ class Pipeline:
             try:
                 future.set_result(work())
             except BaseException as error:
-                future.set_exception(error)
+                future.set_exception(no_space(error, self.folder) or error)
 
     def on_engine(self, work: Callable[[], T]) -> T:
         """Run ``work`` between two steps, on the engine's thread (or here, when none runs)."""
@@ -267,7 +270,7 @@ class Pipeline:
         return answer
 
     def lost(self, names: list[str], compilation: Compilation) -> None:
-        """Views whose old definition cannot go on either, since what it reads is gone: refused, or failed at a start."""
+        """Views that cannot go on in their old form either, as what they read is gone: refused; at a start, failed."""
         for name in names:
             error, record = compilation.refused[name], self.catalog.views()[name]
             if self._thread is not None:

@@ -34,6 +34,7 @@ CODES: dict[str, str] = {
     # state
     "state.missing": "A file that the catalogue names is missing.",
     "state.layout": "Kept files were written by another version of Headrace.",
+    "state.full": "What is kept cannot be written: no space is left.",
     "state.mismatch": "A step that was run again gave other bytes than those published.",
     # sources
     "source.connect": "The source cannot be reached.",
