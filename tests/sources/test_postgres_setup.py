@@ -6,6 +6,7 @@ Method: a real server in every state that a user's may be in; catalogue tables o
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -13,7 +14,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from conftest import ProjectFolder
+from headrace.catalog.project import read
+from headrace.engine import connectors
 from headrace.model.errors import HeadraceError
+from headrace.sources.base import Source
 from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.connector import PostgresSource
 from headrace.testing.postgres import PostgresServer
@@ -91,6 +96,53 @@ def test_an_idle_database_does_not_hold_back_the_log_of_a_busy_one(shop: Shop) -
             assert time.monotonic() < give_up, statement
             assert shop.source.poll(0.2) is None
     shop.server.psql("DROP TABLE noise")
+
+
+def test_two_projects_of_one_name_follow_one_database_each_for_itself(shop: Shop, tmp_path: Path) -> None:
+    """The same names throughout; each has its own slot and publication, and dropping one leaves the other alone."""
+    shop.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    made: list[Source] = []
+    for folder in ("one", "other"):
+        project = ProjectFolder(tmp_path / folder)
+        project.settings(name="Web shop")
+        project.source("orders", "postgres", dsn=shop.dsn)
+        definitions = read(project.path)
+        made += [connectors.make_source(definitions.sources[0], definitions) for _ in range(2)]
+    first, again, other = made[:3]
+    try:
+        for source in (first, other):
+            source.start(frozenset({"t"}), None)
+            assert [row["id"] for row in changes(drain(source), "t")] == [1]
+        slots = [
+            name
+            for (name,) in shop.run(
+                "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() ORDER BY 1"
+            )
+        ]
+        assert slots == [name for (name,) in shop.run("SELECT pubname FROM pg_publication ORDER BY 1")]
+        assert len(slots) == 2 and all(re.fullmatch(r"headrace_web_shop_[0-9a-f]{8}_orders", name) for name in slots)
+        shop.run("INSERT INTO t VALUES (2)")
+        position = drain(first)[-1].origins[-1].position
+        first.close()
+        again.start(frozenset({"t"}), position)  # as after a restart: the name is the same
+        other.drop()
+        shop.run("INSERT INTO t VALUES (3)")
+        assert [row["id"] for row in changes(drain(again), "t")] == [3]
+        assert len(shop.run("SELECT 1 FROM pg_replication_slots WHERE database = current_database()")) == 1
+    finally:
+        for source in (first, other, again):
+            source.close()
+
+
+def test_a_long_name_is_cut_but_not_mixed_up() -> None:
+    options, project = PostgresOptions(dsn="x"), "shop_01234567"
+    one, other = (
+        options.slot_name("orders_of_the_whole_group_in_all_of_its_countries_" + end, project) for end in "ab"
+    )
+    assert one != other and len(one) <= 63 and one.startswith("headrace_shop_01234567_orders_of")
+    assert options.slot_name("s", project) == options.publication_name("s", project) == "headrace_shop_01234567_s"
+    named = PostgresOptions(dsn="x", slot="mine", publication="Mine")
+    assert (named.slot_name("s", project), named.publication_name("s", project)) == ("mine", "Mine")
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------

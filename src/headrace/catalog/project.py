@@ -6,9 +6,12 @@ and are checked by the connector. Definitions are sorted by name.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
+import os
 import re
+import secrets
 import zoneinfo
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +23,9 @@ from headrace.model.errors import HeadraceError
 
 FILE = "headrace.yaml"
 STATE = ".headrace"  # everything that Headrace keeps of a project
+ID_NAME = 20  # characters of a project's name in its identity: room is left for a source's name behind it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_SINK_KEYS = ("type", "views", "keys")
+SINK_KEYS = ("type", "views", "keys")
 
 
 def find(start: Path) -> Path:
@@ -59,6 +63,22 @@ def read(folder: Path) -> Project:
             for name, path in _files(folder, "sinks", ".yaml")
         ),
     )
+
+
+def identity(project: Project) -> str:
+    """``NAME_ID``: tells the project from all others, also from one of the same name, and stays when it is moved.
+
+    The id is in ``.headrace/id``, made at the first call: it goes with what it names.
+    """
+    path = project.path / STATE / "id"
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        partial = path.with_name(f".id.{os.getpid()}")
+        partial.write_text(secrets.token_hex(4) + "\n", encoding="ascii")
+        with contextlib.suppress(FileExistsError):  # another command of the same moment was first
+            path.hardlink_to(partial)
+        partial.unlink()
+    return f"{project.settings.name[:ID_NAME]}_{path.read_text(encoding='ascii').strip()}"
 
 
 def _not_found(folder: Path, why: str) -> HeadraceError:
@@ -129,7 +149,7 @@ def _source(document: Document, name: str, path: Path) -> SourceDefinition:
 
 
 def _sink(document: Document, name: str, path: Path, views: list[str]) -> SinkDefinition:
-    kind = _type(document, _SINK_KEYS)
+    kind = _type(document, SINK_KEYS)
     taken: tuple[str, ...] | None = None
     if document.values.get("views") is not None:
         taken = tuple(_known_view(document, view, views, "views") for view in _words(document, "views"))
@@ -145,7 +165,7 @@ def _sink(document: Document, name: str, path: Path, views: list[str]) -> SinkDe
         if taken is not None and known not in taken:
             raise document.invalid(f"'keys' names the view '{view}', which 'views' leaves out", "keys", view)
         declared[known] = _words(document, "keys", view)  # an empty list: a multiset, whatever the SQL says
-    options = {key: value for key, value in document.values.items() if key not in _SINK_KEYS}
+    options = {key: value for key, value in document.values.items() if key not in SINK_KEYS}
     return SinkDefinition(name, kind, taken, declared, options, path)
 
 

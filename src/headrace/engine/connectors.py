@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.document import load
+from headrace.catalog.document import did_you_mean, load
+from headrace.catalog.project import SINK_KEYS, identity
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.sinks import registry as sinks
@@ -32,7 +33,8 @@ def check(project: Project) -> None:
 def make_source(definition: SourceDefinition, project: Project) -> Source:
     """The source of that definition. Raises as ``check`` does."""
     kind = sources.load(definition.type, _place(definition, project.path))
-    made: Source = _made(kind, definition, project.path)
+    more = {"project": identity(project)} if "project" in inspect.signature(kind).parameters else {}
+    made: Source = _made(kind, definition, project.path, **more)
     return made
 
 
@@ -61,5 +63,7 @@ def _located(error: HeadraceError, definition: SourceDefinition | SinkDefinition
     key = _KEY.search(error.what)
     if definition.path is None or key is None or error.where != _place(definition, folder):
         return error
-    where = load(definition.path, folder).place(*key[1].split("."))
-    return HeadraceError(error.code, error.what, where=where, why=error.why, next=error.next)
+    where, hint = load(definition.path, folder).place(*key[1].split(".")), error.next
+    if error.code == "config.unknown_key" and "did you mean" not in hint:  # a key that every such file may have
+        hint = did_you_mean(key[1], SINK_KEYS if isinstance(definition, SinkDefinition) else ["type"]) or hint
+    return HeadraceError(error.code, error.what, where=where, why=error.why, next=hint)

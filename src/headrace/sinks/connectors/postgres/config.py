@@ -39,9 +39,10 @@ class PostgresOptions(BaseModel):
         return self
 
 
-def parameters(options: PostgresOptions, where: str = "") -> dict[str, str | int]:
+def parameters(options: PostgresOptions, where: str = "", base: Path = Path()) -> dict[str, str | int]:
     """libpq's connection parameters, secrets resolved now. Raises ``config.secret`` and ``config.invalid``.
 
+    ``base``: the folder that a relative ``sslrootcert`` is looked for in.
     Without an ``sslmode`` anywhere the server must prove who it is (``verify-full``), unless it is this machine.
     """
     given: dict[str, str | int] = {}
@@ -64,6 +65,8 @@ def parameters(options: PostgresOptions, where: str = "") -> dict[str, str | int
         "sslrootcert": options.sslrootcert,
     }
     given |= {name: resolve(text, where) for name, text in separate.items() if text is not None}
+    if options.sslrootcert is not None and given["sslrootcert"] != "system":
+        given["sslrootcert"] = str(base / Path(str(given["sslrootcert"])).expanduser())
     if options.port is not None:
         given["port"] = options.port
     if "sslmode" not in given and "PGSSLMODE" not in os.environ:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
@@ -59,11 +60,12 @@ class PostgresSink(Sink):
         keys: Mapping[str, tuple[str, ...]],
         where: str = "",
         project: str = "headrace",
+        base: Path = Path(),
     ) -> None:
         self.name = name
         self._options = validate(PostgresOptions, options, where)
         self._keys = {view: tuple(key) for view, key in keys.items()}
-        self._where, self._project = where, project
+        self._where, self._project, self._base = where, project, base
         self._owner = f"made by headrace sink {project}/{name}"
         self._generation: int | None = None
         self._reached: int | None = None
@@ -201,7 +203,7 @@ class PostgresSink(Sink):
 
     def _connect(self) -> psycopg.Connection[Row]:
         given = {
-            **parameters(self._options, self._where),
+            **parameters(self._options, self._where, self._base),
             "application_name": self._application(),
             "client_encoding": "UTF8",
         }

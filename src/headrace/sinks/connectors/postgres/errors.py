@@ -34,13 +34,15 @@ def connecting(error: psycopg.Error, where: str) -> HeadraceError:
             why=text,
             next="check user and password of the sink (the password belongs in env:NAME or file:PATH) and pg_hba.conf",
         )
-    return HeadraceError(
-        "sink.connect",
-        "PostgreSQL cannot be reached",
-        where=where,
-        why=text,
-        next="check host, port, database and sslmode of the sink, and that the server runs",
-    )
+    what = "PostgreSQL cannot be reached"
+    hint = "check host, port, database and sslmode of the sink, and that the server runs"
+    if "does not match host name" in text:
+        what = "PostgreSQL cannot be trusted: its certificate is for another host"
+        hint = "give as host a name that is in the certificate; or have a certificate made for the name you use"
+    elif "certificate" in text or "SSL" in text:
+        what = "PostgreSQL cannot be trusted: its certificate is not accepted"
+        hint = "give the authority that signed the server's certificate as sslrootcert; sslmode says how strict to be"
+    return HeadraceError("sink.connect", what, where=where, why=text, next=hint)
 
 
 def refused(error: psycopg.Error, where: str, role: str) -> HeadraceError:

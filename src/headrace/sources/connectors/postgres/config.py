@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
 from pathlib import Path
@@ -65,17 +66,18 @@ class PostgresOptions(BaseModel):
             raise ValueError("'database', 'user' and 'password' belong into the dsn, when there is one")
         return self
 
-    def slot_name(self, source: str) -> str:
-        return self.slot or object_name(source)
+    def slot_name(self, source: str, project: str) -> str:
+        return self.slot or object_name(source, project)
 
-    def publication_name(self, source: str) -> str:
-        return self.publication or object_name(source)
+    def publication_name(self, source: str, project: str) -> str:
+        return self.publication or object_name(source, project)
 
-    def conninfo(self, where: str = "") -> str:
+    def conninfo(self, where: str = "", base: Path = Path()) -> str:
         """The libpq connection string, secrets resolved now: never log or keep it.
 
+            ``base``: the folder that a relative ``sslrootcert`` is looked for in.
         Without ``sslmode`` a server that is not on the loopback interface must prove its name (verify-full).
-        Raises ``HeadraceError`` config.secret, config.invalid.
+            Raises ``HeadraceError`` config.secret, config.invalid.
         """
         parameters = self._address(where)
         if self.sslmode:
@@ -83,7 +85,8 @@ class PostgresOptions(BaseModel):
         elif "sslmode" not in parameters and not _is_loopback(parameters):
             parameters["sslmode"] = "verify-full"
         if self.sslrootcert:
-            parameters["sslrootcert"] = str(Path(self.sslrootcert).expanduser())
+            named = self.sslrootcert == "system"  # libpq's word for the authorities that the machine trusts
+            parameters["sslrootcert"] = "system" if named else str(base / Path(self.sslrootcert).expanduser())
         elif "sslrootcert" not in parameters and parameters.get("sslmode") == "verify-full":
             own = Path("~/.postgresql/root.crt").expanduser()
             parameters["sslrootcert"] = str(own) if own.exists() else "system"
@@ -117,9 +120,16 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def object_name(source: str) -> str:
-    """The default name of slot and publication: lower-case letters, digits and underscores, at most 63."""
-    return ("headrace_" + re.sub(r"[^a-z0-9_]+", "_", source.lower()))[:NAME_BYTES_MAX]
+def object_name(source: str, project: str) -> str:
+    """The default name of slot and publication: lower-case letters, digits and underscores, at most 63.
+
+    Slots are shared by a whole server, so ``project`` has to tell its projects apart. What is too long ends in a hash.
+    """
+    name = re.sub(r"[^a-z0-9_]+", "_", "_".join(part for part in ("headrace", project, source) if part).lower())
+    if len(name) <= NAME_BYTES_MAX:
+        return name
+    digest = hashlib.md5(f"{project}/{source}".encode(), usedforsecurity=False).hexdigest()[:8]
+    return f"{name[: NAME_BYTES_MAX - 9]}_{digest}"
 
 
 def _is_loopback(parameters: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,17 +50,22 @@ class _Loading:
 class PostgresSource(Source):
     """Follows tables of one PostgreSQL database through logical replication (pgoutput, version 1).
 
-    It makes one publication and one slot there, named ``headrace_NAME`` unless the options say otherwise.
+    It makes one publication and one slot there, named ``headrace_PROJECT_NAME`` unless the options say otherwise.
     """
 
-    def __init__(self, name: str, options: Mapping[str, Any], where: str = "") -> None:
-        """Raises ``HeadraceError`` config.unknown_key, config.invalid. Connects to nothing."""
+    def __init__(
+        self, name: str, options: Mapping[str, Any], where: str = "", project: str = "", base: Path = Path()
+    ) -> None:
+        """``project``: what tells the project from all others; ``base``: its folder. Connects to nothing.
+
+        Raises ``HeadraceError`` config.unknown_key, config.invalid.
+        """
         self.name = name
         self._options = option_checks.validate(PostgresOptions, options, where)
         self._where = where or f"source {name}"
-        self._file = where
-        self._slot = self._options.slot_name(name)
-        self._publication = self._options.publication_name(name)
+        self._file, self._base = where, base
+        self._slot = self._options.slot_name(name, project)
+        self._publication = self._options.publication_name(name, project)
         self._side: psycopg.Connection[Any] | None = None  # for everything but the stream
         self._stream: ReplicationStream | None = None
         self._reset()
@@ -382,7 +388,7 @@ class PostgresSource(Source):
     # --- connections ------------------------------------------------------------------------------------------------
 
     def _conninfo(self) -> str:
-        return self._options.conninfo(self._file)
+        return self._options.conninfo(self._file, self._base)
 
     def _connect_side(self) -> psycopg.Connection[Any]:
         if self._side is None or self._side.closed:

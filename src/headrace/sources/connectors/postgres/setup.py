@@ -56,10 +56,14 @@ def failure(error: psycopg.Error, where: str) -> HeadraceError:
         return HeadraceError("source.rights", "the role lacks a right", where=where, why=text)
     if state and not state.startswith(("08", "57", "3D")):
         return HeadraceError("source.setup", "PostgreSQL refuses a command", where=where, why=text)
-    hint = "check host, port and database, and that the server runs"
-    if "certificate" in text or "SSL" in text:
+    what, hint = "PostgreSQL cannot be reached", "check host, port and database, and that the server runs"
+    if "does not match host name" in text:
+        what = "PostgreSQL cannot be trusted: its certificate is for another host"
+        hint = "give as host a name that is in the certificate; or have a certificate made for the name you use"
+    elif "certificate" in text or "SSL" in text:
+        what = "PostgreSQL cannot be trusted: its certificate is not accepted"
         hint = "give the authority that signed the server's certificate as sslrootcert; sslmode says how strict to be"
-    return HeadraceError("source.connect", "PostgreSQL cannot be reached", where=where, why=text, next=hint)
+    return HeadraceError("source.connect", what, where=where, why=text, next=hint)
 
 
 def check_server(connection: psycopg.Connection[Any], where: str) -> None:
