@@ -16,6 +16,9 @@ import pytest
 
 from headrace.engine.kept import RUNS_MAX, Kept
 from headrace.model.errors import HeadraceError
+from headrace.state.order import Order, SortColumn
+from headrace.state.ordered import OrderedArrangement
+from headrace.state.ordered_run import Layout, arrange
 from headrace.state.run import open_run, write_run
 
 NAME = "a1b2"
@@ -164,3 +167,21 @@ def test_forgotten_arrangements_are_gone(kept: Kept) -> None:
     steps(kept, 2)
     kept.keep_only({"another"})
     assert kept.paths() == {}
+
+
+def test_ordered_runs_stay_ordered_when_they_are_merged(kept: Kept) -> None:
+    layout = Layout(pa.schema([("v", pa.int64())]), Order((SortColumn(pa.int64(), descending=True, nullable=False),)))
+    for step in range(6):
+        values = pa.array([step, 10 - step, step - 1])
+        rows = pa.table(
+            {"v": values, "_o": layout.order.encode([values]), "_h": [7, 7, 7], "_w": [1, 1, -1 if step else 1]}
+        )
+        run = arrange(rows, layout)
+        path = kept.folder / f"{NAME}~0~{step}~{run.num_rows}.arrow"
+        write_run(path, run)
+        kept.add([path])
+    assert kept.whole(NAME) is not None
+    (path,) = kept.paths()[NAME]
+    assert open_run(path)["v"].to_pylist() == [10, 9, 8, 7, 6, 5, -1]
+    first = OrderedArrangement([path], layout).groups(np.array([7])).first(8)
+    assert (first.rows["v"].to_pylist(), first.weights.tolist()) == ([10, 9, 8, 7, 6, 5, -1], [1, 1, 1, 1, 1, 2, 1])

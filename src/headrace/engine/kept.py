@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.state.arrangement import Run, mergeable
-from headrace.state.run import merge, open_run, write_run
+from headrace.state.ordered import merge_runs
+from headrace.state.run import open_run, write_run
 
 RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays cheap
 
@@ -142,7 +143,7 @@ class Kept:
 
     def _combine(self, name: str, runs: list[Run], start: int) -> Run:
         """Replace ``runs[start:]`` by one run. Steps only append, so the place in the live list stays."""
-        table = merge([open_run(run.path) for run in runs[start:]])
+        table = merge_runs([open_run(run.path) for run in runs[start:]])
         folder = self.folder / "merged"
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}~{os.getpid()}~{time.time_ns()}~{table.num_rows}.arrow"
