@@ -18,6 +18,7 @@ from conftest import ProjectFolder
 from headrace.catalog.project import read
 from headrace.engine import connectors
 from headrace.model.errors import HeadraceError
+from headrace.model.transaction import TransactionBatch
 from headrace.sources.base import Source
 from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.connector import PostgresSource
@@ -132,6 +133,32 @@ def test_two_projects_of_one_name_follow_one_database_each_for_itself(shop: Shop
     finally:
         for source in (first, other, again):
             source.close()
+
+
+def test_it_knows_when_all_that_was_there_has_been_polled(shop: Shop) -> None:
+    """Also in an idle database, long before the next heartbeat."""
+
+    def until_caught_up(source: PostgresSource) -> list[TransactionBatch]:
+        found, give_up = [], time.monotonic() + 8
+        while time.monotonic() < give_up:
+            batch = source.poll(0.1)
+            if batch is not None:
+                source.confirm(batch, 1)
+                found.append(batch)
+            elif source.caught_up():
+                return found
+        raise AssertionError("it never caught up")
+
+    shop.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    shop.source.start(frozenset({"t"}), None)
+    assert not shop.source.caught_up()  # the first copy is not delivered yet
+    first = until_caught_up(shop.source)
+    assert [row["id"] for row in changes(first, "t")] == [1]
+    shop.source.close()
+    for number in range(2, 30):
+        shop.run(f"INSERT INTO t VALUES ({number}); CREATE TABLE IF NOT EXISTS unfollowed (x int)")
+    shop.source.start(frozenset({"t"}), first[-1].origins[-1].position)
+    assert [row["id"] for row in changes(until_caught_up(shop.source), "t")] == list(range(2, 30))
 
 
 def test_a_long_name_is_cut_but_not_mixed_up() -> None:

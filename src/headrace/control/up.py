@@ -12,8 +12,10 @@ from headrace.control.running import PipelineVerbs
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
 from headrace.model.definition import Project
+from headrace.model.errors import HeadraceError
 
 TICK_S = 1.0  # between two looks at how far it is
+ONCE_TICK_S = 0.1  # the same for `up --once`
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -27,6 +29,8 @@ class PipelineLife(PipelineVerbs, Protocol):
 
     def wait(self, timeout_s: float | None) -> None: ...
 
+    def caught_up(self) -> bool: ...
+
 
 Make = Callable[[Project, Listener], PipelineLife]
 
@@ -39,8 +43,12 @@ def run(
     on_ready: Listener,
     on_tick: Listener,
     make: Make | None = None,
-) -> None:
-    """Run ``project`` until ``stopping`` is set (by a signal, or by the verb `stop`).
+    once: bool = False,
+) -> dict[str, Any]:
+    """Run ``project`` until ``stopping`` is set (by a signal, or by the verb `stop`); the last status.
+
+    With ``once`` only until what the sources hold is in the views and the sinks; a source or sink that fails, or a
+    view that is not live then, is an error.
 
     ``on_event`` hears what the pipeline tells (from its threads), ``on_ready`` the first status, ``on_tick``
     the status every second. Raises ``project.locked``, and the ``HeadraceError`` the pipeline failed with.
@@ -53,15 +61,35 @@ def run(
         try:
             pipeline.start()
             dispatcher.attach(pipeline)
-            on_ready(pipeline.status())
-            while not stopping.is_set():
-                end = time.monotonic() + TICK_S
-                pipeline.wait(TICK_S)
+            status = pipeline.status()
+            on_ready(status)
+            tick_s = ONCE_TICK_S if once else TICK_S
+            while not stopping.is_set() and not (once and pipeline.caught_up()):
+                end = time.monotonic() + tick_s
+                pipeline.wait(tick_s)
                 stopping.wait(max(0.0, end - time.monotonic()))  # a wait that returns early must not spin
+                status = pipeline.status()
                 if not stopping.is_set():
-                    on_tick(pipeline.status())
+                    on_tick(status)
+            if once and not stopping.is_set():
+                status = pipeline.status()
+                _all_live(status)
+            return status
         finally:
             pipeline.stop()
+
+
+def _all_live(status: dict[str, Any]) -> None:
+    left = [view for view in status["views"] if view["state"] != "live"]
+    if left:
+        names = ", ".join(str(view["name"]) for view in left)
+        raise HeadraceError(
+            "view.failed",
+            f"not up to date: {names}",
+            where=f"views/{left[0]['name']}.sql",
+            why=str(left[0].get("reason") or left[0]["state"]),
+            next="`headrace plan` says what is wrong; the other views and the sinks are up to date",
+        )
 
 
 def _pipeline(project: Project, on_event: Listener) -> PipelineLife:

@@ -31,6 +31,7 @@ class Ingest(threading.Thread):
         self.error: HeadraceError | None = None
         self.rows = 0
         self.ready = threading.Event()
+        self.caught_up = threading.Event()  # what was at the source at the start is in the log
         self._wanted = tables
         self._closed = threading.Event()
 
@@ -66,10 +67,13 @@ class Ingest(threading.Thread):
     def loop(self) -> None:
         while not self._closed.is_set():
             if self._wanted != self.tables:
+                self.caught_up.clear()
                 self.source.add(self._wanted - self.tables)
                 self.tables = self._wanted
             batch = self.source.poll(POLL_S)
             if batch is None:
+                if not self.caught_up.is_set() and self._wanted == self.tables and self.source.caught_up():
+                    self.caught_up.set()
                 continue
             try:
                 first = self.log.append(batch)

@@ -60,6 +60,7 @@ class Pipeline:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
+        self._goal: int | None = None  # the log's end when every source had caught up
         self._batch_lock = threading.Lock()
         self._latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
 
@@ -135,6 +136,21 @@ class Pipeline:
             thread.join(timeout_s)
         if self.error is not None:
             raise self.error
+
+    def caught_up(self) -> bool:
+        """Whether what was at the sources when they started is in the views and in the sinks.
+
+        Raises what a source or a sink failed with: then it will not be.
+        """
+        ingests, delivers = list(self.ingests.values()), list(self.delivers.values())
+        for error in (*(i.error for i in ingests), *(d.error for d in delivers)):
+            if error is not None:
+                raise error
+        if self._goal is None and all(ingest.caught_up.is_set() for ingest in ingests):
+            self._goal = self.log.end
+        if self._goal is None or self.maintainer.frontier < self._goal:
+            return False
+        return all((deliver.frontier or 0) >= self._goal for deliver in delivers)
 
     def _run(self) -> None:
         """The engine's thread: steps while there are commits, commands between them, else wait for the log."""

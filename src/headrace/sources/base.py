@@ -49,6 +49,13 @@ class Source(ABC):
     def close(self) -> None:
         """Stop; what the source keeps for us (slot, publication) stays."""
 
+    def caught_up(self) -> bool:
+        """Whether all that was at the source when it was started has been polled; asked after a poll gave nothing.
+
+        ``headrace up --once`` ends then. A source that clients push to holds nothing of its own.
+        """
+        return True
+
     def endpoint(self) -> dict[str, str]:
         """``endpoint`` and ``token_file`` of a source that clients push to; empty for one that is pulled from."""
         return {}

@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from headrace.cli import display
 from headrace.cli.options import JsonOption, ProjectOption, folder
@@ -21,20 +23,31 @@ if TYPE_CHECKING:
 
 EPILOG = """
 headrace up                              # until Ctrl-C
+headrace up --once                       # take what is there, then end: for a schedule
 headrace up --json > up.log 2>&1 &       # a JSON object a line, for a supervisor
 headrace views                           # in another terminal: all other commands work beside it
 """
 PLAIN_S = 10.0  # off a terminal: a line about progress at most this often, and only when something has changed
 
 
-def run(project: ProjectOption = None, json: JsonOption = False) -> None:
-    """Run the project until Ctrl-C.
+def run(
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all that the sources hold now is in the views and the sinks.")
+    ] = False,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run the project until Ctrl-C, or with --once until it is up to date.
 
     It follows the sources, keeps the views up to date and delivers them to the sinks. It takes the definitions
     as they are in the folder now.
 
     Ctrl-C, SIGTERM or `headrace stop` end it after the step it is in; a second Ctrl-C at once. Even SIGKILL
     loses nothing that was acknowledged.
+
+    With --once it takes every file that is there and a database up to where it is at the start, brings views and
+    sinks up to date and ends with exit status 0; with 1 when a source, a view or a sink fails.
     """
     from headrace.catalog.project import read
     from headrace.control import up
@@ -46,7 +59,9 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
     told = _Told(definitions, json, stopping)
     told.take_signals()
     try:
-        up.run(definitions, stopping, on_event=told.event, on_ready=told.ready, on_tick=told.tick)
+        status = up.run(definitions, stopping, on_event=told.event, on_ready=told.ready, on_tick=told.tick, once=once)
+        if once and not stopping.is_set():
+            told.done(status)
     finally:
         told.end()
 
@@ -117,6 +132,13 @@ class _Told:
             from rich.text import Text
 
             self._live.update(Text(text))
+
+    def done(self, status: Mapping[str, Any]) -> None:
+        """All is up to date: `up --once`."""
+        if self._json:
+            display.emit({"event": "done", **status}, line=True)
+        else:
+            display.say(f"everything is up to date at commit {status['frontier']:,}")
 
     def end(self) -> None:
         if self._live is not None:

@@ -42,6 +42,7 @@ class FilesSource(Source):
         self._relation = self._relation_known()
         self._progress = Progress({})
         self._ready: deque[Seen] = deque()
+        self._unread: int | None = None  # new files that may still be written to; None before the first scan
         self._bad: tuple[Seen, HeadraceError] | None = None  # the file that is in the way
         self._polled: dict[int, tuple[TransactionBatch, list[Seen], Progress]] = {}
         self._followed = False
@@ -68,6 +69,7 @@ class FilesSource(Source):
         self._closed.clear()
         self._ready.clear()
         self._polled.clear()
+        self._unread = None
         self._folder.look()
         self._progress = Progress.at(position)
         self._next_scan = time.monotonic()
@@ -139,6 +141,9 @@ class FilesSource(Source):
         _, files, _ = self._polled.pop(id(batch))
         self._ready.extendleft(reversed(files))
 
+    def caught_up(self) -> bool:
+        return not self._followed or (self._unread == 0 and not self._ready)
+
     def close(self) -> None:
         """Stop; a poll that waits returns."""
         self._closed.set()
@@ -172,6 +177,8 @@ class FilesSource(Source):
         self._progress = self._progress.only(names)
         if self._bad is not None and self._bad[0].name not in names:
             self._bad = None
+        new = [file for file in files if self._progress.offset(file.name) is None and file.size > 0]
+        self._unread = sum(not self._is_ready(file) for file in new)
         for file in files:
             if self._bad is not None and file.name == self._bad[0].name:
                 unchanged = (file.size, file.mtime_ns) == (self._bad[0].size, self._bad[0].mtime_ns)

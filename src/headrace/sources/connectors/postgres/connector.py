@@ -26,6 +26,7 @@ from headrace.sources.connectors.postgres.snapshot import Exported, Snapshot
 from headrace.sources.connectors.postgres.stream import (
     Received,
     ReplicationStream,
+    lsn_number,
     lsn_text,
     parse_position,
     position_tail,
@@ -79,6 +80,7 @@ class PostgresSource(Source):
         self._unconfirmed = 0
         self._refused: HeadraceError | None = None
         self._heartbeat_at = 0.0
+        self._there = 0  # the end of the server's log when we started
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -117,6 +119,7 @@ class PostgresSource(Source):
         chosen = introspect.choose(introspect.tables(side, self._options), tables, self._where)
         setup.check_rights(side, chosen, self._where)
         publication = setup.Publication(side, self._publication, self._where)
+        self._there = lsn_number(setup.log_end(side))
         if position is None:
             self._start_anew(side, publication, chosen)
             return
@@ -223,6 +226,15 @@ class PostgresSource(Source):
                 return batch
             if time.monotonic() >= give_up:
                 return None
+
+    def caught_up(self) -> bool:
+        if self._loading or self._start_at is not None:
+            return False
+        stream = self._running()
+        if stream.reached < self._there:
+            stream.ask()
+            return False
+        return True
 
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
         self._confirmed, _ = parse_position(batch.origins[-1].position)

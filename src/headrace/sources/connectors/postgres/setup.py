@@ -86,6 +86,16 @@ def check_server(connection: psycopg.Connection[Any], where: str) -> None:
         )
 
 
+def log_end(connection: psycopg.Connection[Any]) -> str:
+    """The LSN behind everything that has been written so far."""
+    return str(
+        _one(
+            connection,
+            "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END",
+        )
+    )
+
+
 def check_rights(connection: psycopg.Connection[Any], tables: Iterable[SourceTable], where: str) -> None:
     """Raises ``HeadraceError`` source.rights with the statements that give what is missing."""
     role = sql.Identifier(_one(connection, "SELECT current_user"))

@@ -24,6 +24,7 @@ DRAIN_SECONDS_MAX = 0.2
 
 STATUS_SECONDS = 5.0  # how often the server hears from us when nothing changed; its own limit is 60
 FLUSH_SECONDS = 0.1  # how soon it hears of a new confirmed position
+ASK_SECONDS = 0.2  # how often the server is asked how far it is, while somebody waits for that
 SLOT_TIMEOUT = "60s"  # making a slot waits for every transaction that is open at that moment
 _LOOK_EVERY = 2048  # messages between two looks at the clock
 
@@ -83,7 +84,7 @@ class ReplicationStream:
         self._begin: pgoutput.Begin | None = None
         self._failure: HeadraceError | None = None
         self._flushed = self._reported = 0
-        self._last_status = 0.0
+        self._last_status = self._asked = 0.0
         self.reached = 0
         self.last_heard = time.monotonic()
         self.stop_at: int | None = None  # a read ends before the first transaction at or after this LSN
@@ -164,6 +165,12 @@ class ReplicationStream:
         """The log holds everything before ``flush_lsn``: the server may forget it."""
         self._flushed = max(self._flushed, flush_lsn)
         self._report(time.monotonic())
+
+    def ask(self) -> None:
+        """Have the server say how far it has sent; the answer moves ``reached`` in a later read."""
+        if time.monotonic() - self._asked >= ASK_SECONDS:
+            self._asked = time.monotonic()
+            self._send_status(self._asked, reply=True)
 
     def cancel(self) -> None:
         """End a command under way at the server, which would go on without us."""
@@ -260,9 +267,10 @@ class ReplicationStream:
         if now - self._last_status >= due:
             self._send_status(now)
 
-    def _send_status(self, now: float) -> None:
+    def _send_status(self, now: float, *, reply: bool = False) -> None:
         clock = time.time_ns() // 1000 - pgoutput.EPOCH_US
-        status = struct.pack(">cQQQqB", b"r", max(self.reached, self._flushed), self._flushed, self._flushed, clock, 0)
+        written = max(self.reached, self._flushed)
+        status = struct.pack(">cQQQqB", b"r", written, self._flushed, self._flushed, clock, reply)
         try:
             self._pgconn.put_copy_data(status)
             self._pgconn.flush()

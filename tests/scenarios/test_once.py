@@ -1,0 +1,71 @@
+"""Goal: `headrace up --once` takes what the sources hold, brings views and sinks up to date and ends by itself.
+
+Method: a folder of files and a real PostgreSQL in, a DuckDB file out; three runs of the installed command, with new
+rows before the second and a file that cannot be read before the third. DuckDB's own reading of the file is the judge.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+
+from headrace.testing.postgres import PostgresServer
+
+COMMAND = str(Path(sys.executable).with_name("headrace"))
+
+
+def headrace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], cwd=folder, check=False, capture_output=True, text=True, timeout=200)
+
+
+def once(folder: Path) -> dict[str, Any]:
+    """The last status of a run that ended well."""
+    done = headrace(folder, "up", "--once", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [event["event"] for event in events[-2:]] == ["done", "stopped"]
+    return dict(events[-2])
+
+
+def delivered(folder: Path, view: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(folder / "views.duckdb", read_only=True) as store:
+        return store.execute(f"SELECT * FROM {view} ORDER BY ALL").fetchall()
+
+
+@pytest.mark.spark
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+def test_what_is_there_is_taken_and_the_command_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    assert headrace(tmp_path, "init", "pages", "--template", "files").returncode == 0
+    (folder / "views/owners.sql").write_text("SELECT owner, count(*) AS n FROM accounts GROUP BY owner")
+    with PostgresServer() as server:
+        (folder / "sources/bank.yaml").write_text(yaml.safe_dump({"type": "postgres", "dsn": server.dsn}))
+        server.psql("CREATE TABLE accounts (id int PRIMARY KEY, owner text)")
+        server.psql("INSERT INTO accounts SELECT n, 'ada' FROM generate_series(1, 1000) AS n")
+        status = once(folder)
+        assert status["frontier"] == status["commit"] == status["sinks"][0]["frontier"]
+        assert delivered(folder, "owners") == [("ada", 1000)]
+        assert [row[:2] for row in delivered(folder, "visits_per_page")] == [("/", 2), ("/prices", 2)]
+
+        for number in range(20):  # each a transaction of its own
+            server.psql(f"INSERT INTO accounts VALUES ({2000 + number}, 'bo')")
+        (folder / "incoming/visits-2.csv").write_text("at,page,seconds\n2026-03-02T08:00:00Z,/,5\n")
+        status = once(folder)
+        assert status["sinks"][0]["frontier"] == status["frontier"] == status["commit"]
+        assert delivered(folder, "owners") == [("ada", 1000), ("bo", 20)]
+        assert [row[:2] for row in delivered(folder, "visits_per_page")] == [("/", 3), ("/prices", 2)]
+
+        (folder / "incoming/visits-3.csv").write_text("at,page,seconds\n2026-03-02T08:00:00Z,/,a while\n")
+        done = headrace(folder, "up", "--once", "--json")
+        assert done.returncode == 1
+        error = json.loads(done.stderr.splitlines()[-1])["error"]
+        assert error["code"] == "source.row" and "visits-3.csv" in error["where"] and "a while" in error["what"]
+        assert delivered(folder, "owners") == [("ada", 1000), ("bo", 20)]
