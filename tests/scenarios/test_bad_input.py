@@ -363,6 +363,39 @@ def test_a_full_disk_under_the_views_is_told_apart_from_sql_that_fails(tmp_path:
     assert no_space(ArithmeticError("division by zero"), tmp_path) is None
 
 
+def test_a_sink_that_cannot_be_reached_holds_up_nobody_and_is_seen_to_fall_behind(shop: Shop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        closed = nobody.getsockname()[1]
+    sink = {**shop.bank(), "views": ["owners"], "schema": "reports"}
+    shop.define("sinks/reports.yaml", {**sink, "port": closed})
+    shop.server.psql("CREATE SCHEMA reports")
+    assert answer(headrace(shop.folder, "apply", "--json"))["changes"][-1]["action"] == "create"
+
+    def reports() -> dict[str, Any]:
+        return next(dict(sink) for sink in shop.status()["sinks"] if sink["name"] == "reports")
+
+    shop.wait(lambda: reports()["error"])
+    assert_told(
+        reports()["error"], "sink.connect", what="PostgreSQL cannot be reached", where="sinks/reports.yaml",
+        why="Connection refused", next="check host, port, database",
+    )  # fmt: skip
+    shop.server.psql("INSERT INTO accounts VALUES (90, 'eve', 5)")
+    shop.wait(lambda: ["eve", "5.00"] in shop.rows("owners"))
+    status, lagging = shop.status(), reports()
+    assert {view["commit"] for view in status["views"]} == {status["commit"]}
+    assert {view["behind_s"] for view in status["views"]} == {0.0}
+    assert lagging["frontier"] < status["commit"] and lagging["lag"] > 0
+    assert lagging["behind_s"] > 0 and reports()["behind_s"] > lagging["behind_s"]
+    assert json.loads(shop.source("bank")["position"])["lsn"].count("/") == 1
+    shop.define("sinks/reports.yaml", sink)
+    assert answer(headrace(shop.folder, "apply", "--json"))["changes"][-1]["action"] == "replace"
+    shop.wait(lambda: reports()["behind_s"] == 0.0 and reports()["error"] is None)
+    assert shop.server.psql("SELECT owner FROM reports.owners WHERE owner = 'eve'") == [("eve",)]
+    (shop.folder / "sinks/reports.yaml").unlink()
+    assert answer(headrace(shop.folder, "apply", "--json"))["changes"][-1]["action"] == "drop"
+    assert [sink["name"] for sink in shop.status()["sinks"]] == ["local"]
+
+
 def test_a_second_process_on_the_folder_is_refused_by_the_first_ones_number(shop: Shop) -> None:
     found = error(headrace(shop.folder, "up", "--json"))
     assert_told(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.model.errors import HeadraceError
-from headrace.state.run import column, merge, open_run, write_run
+from headrace.state.run import column, copies, merge, open_run, write_run
 
 
 def run(entries: list[tuple[int, int, float | None]]) -> pa.Table:
@@ -35,6 +35,19 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_run(path, table)
     assert open_run(str(path)).equals(table)
     assert [p.name for p in tmp_path.iterdir()] == ["run.arrow"]
+
+
+def test_a_file_tells_how_many_rows_it_stands_for(tmp_path: Path) -> None:
+    """By its footer; one that was written without, by its weights."""
+    table = run([(3, 1, 0.5), (-2, 5, None), (3, -1, -0.0)])
+    write_run(tmp_path / "run.arrow", table)
+    assert copies(str(tmp_path / "run.arrow")) == 5
+    with pa.OSFile(str(tmp_path / "old.arrow"), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    assert copies(str(tmp_path / "old.arrow")) == 5
+    with pytest.raises(HeadraceError) as caught:
+        copies(str(tmp_path / "gone.arrow"))
+    assert caught.value.code == "state.missing"
 
 
 def test_a_run_of_many_pieces_is_one_record_batch(tmp_path: Path) -> None:

@@ -19,6 +19,22 @@ def views(path: Path) -> list[dict[str, Any]]:
     return snapshot.views(path)
 
 
+def sinks(path: Path) -> list[dict[str, Any]]:
+    """Every sink that was ever written to: the commit it has reached, and how many it lacks of those published."""
+    if not _catalog(path).exists():
+        return []
+    from headrace.catalog.store import Catalog
+
+    catalog = Catalog(_catalog(path), read_only=True)
+    try:
+        last = catalog.last_published()
+        end = last.upto if last else 0
+        held = catalog.sinks().items()
+        return [{"name": n, "state": "stopped", "frontier": at, "lag": end - at} for n, (at, _, _) in held]
+    finally:
+        catalog.close()
+
+
 def find(path: Path, view: str) -> str:
     """The name of the published view that ``view`` means; ``view.unknown`` says if it is misspelt or not built yet."""
     names = _names(path)

@@ -26,6 +26,7 @@ from headrace.engine.maintain import Maintainer
 from headrace.engine.plan import changes
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
+from headrace.engine.status import Clock, status
 from headrace.log.append import LogWriter
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
@@ -62,7 +63,7 @@ class Pipeline:
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
         self._goal: int | None = None  # the log's end when every source had caught up
         self._batch_lock = threading.Lock()
-        self._latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
+        self.latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
 
     # -- life -----------------------------------------------------------------------------------------------
 
@@ -83,6 +84,7 @@ class Pipeline:
         self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
         self.catalog = Catalog(snapshot.catalog_path(self.project.path))
         self.log = LogWriter(self.folder / "log")
+        self.clock = Clock(self.folder / "log")
         self.spark = open_session(self.project.settings)
         self.compiler = Compiler(self.spark)
         self.maintainer = Maintainer(self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell)
@@ -159,8 +161,8 @@ class Pipeline:
                 self._commanded()
                 began = time.monotonic()
                 if self.maintainer.step():
-                    self._latest["steps"] += 1
-                    self._latest["step_seconds"] = time.monotonic() - began
+                    self.latest["steps"] += 1
+                    self.latest["step_seconds"] = time.monotonic() - began
                     for deliver in self.delivers.values():
                         deliver.wake()
                 else:
@@ -446,39 +448,4 @@ class Pipeline:
 
     def status(self) -> dict[str, Any]:
         """How far the log, each view, source and sink are, and what is wrong."""
-        sinks = self.catalog.sinks()
-        last = self.catalog.last_published()
-        return {
-            "commit": self.log.end,
-            "frontier": self.maintainer.frontier,
-            "step_seconds": round(self._latest["step_seconds"], 4),
-            "steps": self._latest["steps"],
-            "published_us": last.published_us if last else None,
-            "views": [
-                {
-                    "name": n, "version": r.schema.version, "state": r.state, "reason": r.reason,
-                    "commit": self.maintainer.frontier,
-                }
-                for n, r in self.catalog.views().items()
-            ]
-            + [
-                {"name": n, "version": 0, "state": "refused", "reason": str(e), "commit": 0}
-                for n, e in self.refused.items()
-            ],
-            "sources": [
-                {
-                    "name": n, "tables": sorted(i.tables), "rows": i.rows,
-                    "state": "failed" if i.error else "running" if i.ready.is_set() else "starting",
-                    "error": i.error.as_dict() if i.error else None, **i.source.endpoint(),
-                }
-                for n, i in self.ingests.items()
-            ],
-            "sinks": [
-                {
-                    "name": n, "frontier": sinks.get(n, (0, "", 0))[0], "rows": d.rows,
-                    "lag": self.maintainer.frontier - sinks.get(n, (0, "", 0))[0],
-                    "state": "failed" if d.error else "running", "error": d.error.as_dict() if d.error else None,
-                }
-                for n, d in self.delivers.items()
-            ],
-        }  # fmt: skip
+        return status(self)

@@ -15,6 +15,7 @@ from headrace.state.rows import consolidate
 
 HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never decides equality
 OPEN_RUNS = 512
+_COPIES = b"copies"  # in a file's footer: the sum of its weights
 
 _open: OrderedDict[str, pa.Table] = OrderedDict()
 
@@ -23,9 +24,22 @@ def write_run(path: Path, table: pa.Table) -> None:
     """Write ``table`` (sorted by ``_h``) as one record batch, under a temporary name first: all of it or nothing."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     table = table.combine_chunks()
-    with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+    known = {_COPIES: str(int(column(table, WEIGHT).sum())).encode()} if WEIGHT in table.column_names else None
+    with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, table.schema, metadata=known) as writer:
         writer.write_table(table)
     temporary.rename(path)
+
+
+def copies(path: str) -> int:
+    """How many rows the weights of a file stand for: its footer says so, no row is read.
+
+    Raises ``HeadraceError`` (state.missing).
+    """
+    with _mapped(path) as mapped:
+        reader = pa.ipc.open_file(mapped)
+        if reader.metadata is not None and _COPIES in reader.metadata:
+            return int(reader.metadata[_COPIES])
+        return int(column(reader.read_all(), WEIGHT).sum())
 
 
 def open_run(path: str) -> pa.Table:
@@ -37,16 +51,20 @@ def open_run(path: str) -> pa.Table:
     if known is not None:
         _open.move_to_end(path)
         return known
-    try:
-        table = pa.ipc.open_file(pa.memory_map(path)).read_all()
-    except FileNotFoundError as error:
-        raise HeadraceError(
-            "state.missing", "a run of kept state is missing", where=path, why="it was removed"
-        ) from error
+    table = pa.ipc.open_file(_mapped(path)).read_all()
     _open[path] = table
     while len(_open) > OPEN_RUNS:
         _open.popitem(last=False)
     return table
+
+
+def _mapped(path: str) -> pa.MemoryMappedFile:
+    try:
+        return pa.memory_map(path)
+    except FileNotFoundError as error:
+        raise HeadraceError(
+            "state.missing", "a run of kept state is missing", where=path, why="it was removed"
+        ) from error
 
 
 def column(table: pa.Table, name: str) -> np.ndarray:

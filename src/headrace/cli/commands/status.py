@@ -14,16 +14,19 @@ headrace status
 headrace status --json | jq -e '.state == "running"'     # a health check
 """
 FIELDS = {  # those that are there are shown
-    "sources": ("name", "type", "state", "tables", "rows", "endpoint", "error"),
-    "views": ("name", "version", "state", "commit", "rows", "reason"),
-    "sinks": ("name", "type", "state", "frontier", "lag", "rows", "error"),
+    "sources": ("name", "type", "state", "tables", "rows", "position", "endpoint", "error"),
+    "views": ("name", "version", "state", "commit", "behind_s", "rows", "reason"),
+    "sinks": ("name", "type", "state", "frontier", "lag", "behind_s", "rows", "error"),
 }
+
+POSITION_SHOWN = 24  # characters of a position in a table; --json has all of it
 
 
 def run(project: ProjectOption = None, json: JsonOption = False) -> None:
     """Show whether the project runs, and how far it is.
 
-    Each source, view and sink with its state and the commit it has reached.
+    Each source with its state and position; each view and sink with the commit it has reached and how many
+    seconds it is behind: the age of the first commit that it lacks.
     """
     path = folder(project)
     answer = look(path)
@@ -39,9 +42,9 @@ def look(path: Path) -> dict[str, Any]:
 
     if socket.running(path):
         return verbs.call(path, "status", {}, lambda event: None)
-    from headrace.cli.published import views
+    from headrace.cli.published import sinks, views
 
-    return {"state": "stopped", "views": views(path), "sources": [], "sinks": []}
+    return {"state": "stopped", "views": views(path), "sources": [], "sinks": sinks(path)}
 
 
 def show(answer: Mapping[str, Any]) -> None:
@@ -62,12 +65,27 @@ def _numbers(answer: Mapping[str, Any]) -> bool:
     return isinstance(answer.get("commit"), int) and isinstance(answer.get("frontier"), int)
 
 
+def _position(text: str) -> str:
+    """A source's own position, as short as it can be told apart: PostgreSQL's LSN, or the first characters."""
+    import json
+
+    try:
+        place = json.loads(text)
+    except ValueError:
+        place = text
+    if isinstance(place, dict) and isinstance(place.get("lsn"), str):
+        return str(place["lsn"])
+    return text if len(text) <= POSITION_SHOWN else text[:POSITION_SHOWN] + "..."
+
+
 def _readable(item: Mapping[str, Any]) -> dict[str, Any]:
     """Lists in words, errors in one line."""
     shown = dict(item)
     for name, value in item.items():
         if isinstance(value, list):
             shown[name] = ", ".join(str(part) for part in value)
+        elif name == "position" and value:
+            shown[name] = _position(value)
         elif name in ("error", "reason") and value:
             shown[name] = display.error_text(value)
     return shown

@@ -1,0 +1,86 @@
+"""How far the log, each view, source and sink are, how much time that is, and what is wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from headrace.log.read import LogReader
+from headrace.serve import snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.engine.pipeline import Pipeline
+
+
+class Clock:
+    """Tells how long ago the log got what someone lacks. May be asked from any thread."""
+
+    def __init__(self, log: Path) -> None:
+        self._reader = LogReader(log)
+        self._lock = threading.Lock()
+
+    def behind_s(self, reached: int, end: int) -> float:
+        """Seconds since the source made the first commit after ``reached``; 0 when there is none up to ``end``."""
+        if reached >= end:
+            return 0.0
+        with self._lock:
+            found = next(self._reader.origins(reached, reached + 1), None)
+        return max(0.0, round(time.time() - found[1].committed_us / 1e6, 3)) if found else 0.0
+
+
+def status(pipeline: Pipeline) -> dict[str, Any]:
+    """``{"commit", "frontier", "step_seconds", "steps", "published_us", "views", "sources", "sinks"}``.
+
+    ``commit`` is the log's end. Views and sinks have the commit they have reached and ``behind_s``, the age in
+    seconds of the first commit that they lack (0: none); sources have the ``position`` up to which the log has them.
+    """
+    end, frontier = pipeline.log.end, pipeline.maintainer.frontier
+    last = pipeline.catalog.last_published()
+    clock = pipeline.clock
+    records = pipeline.catalog.views()
+    reached = {name: snapshot.reached(pipeline.catalog, record, frontier) for name, record in records.items()}
+    positions = pipeline.log.positions
+    return {
+        "commit": end,
+        "frontier": frontier,
+        "step_seconds": round(pipeline.latest["step_seconds"], 4),
+        "steps": pipeline.latest["steps"],
+        "published_us": last.published_us if last else None,
+        "views": [
+            {
+                "name": n, "version": r.schema.version, "state": r.state, "reason": r.reason,
+                "commit": reached[n], "behind_s": clock.behind_s(reached[n], end),
+            }
+            for n, r in records.items()
+        ]
+        + [
+            {"name": n, "version": 0, "state": "refused", "reason": str(e), "commit": 0}
+            for n, e in pipeline.refused.items()
+        ],
+        "sources": [
+            {
+                "name": n, "tables": sorted(i.tables), "rows": i.rows, "position": positions.get(n),
+                "state": "failed" if i.error else "running" if i.ready.is_set() else "starting",
+                "error": i.error.as_dict() if i.error else None, **i.source.endpoint(),
+            }
+            for n, i in list(pipeline.ingests.items())
+        ],
+        "sinks": _sinks(pipeline, end, frontier),
+    }  # fmt: skip
+
+
+def _sinks(pipeline: Pipeline, end: int, frontier: int) -> list[dict[str, Any]]:
+    known = pipeline.catalog.sinks()
+    found = []
+    for name, deliver in list(pipeline.delivers.items()):
+        reached = known.get(name, (0, "", 0))[0]
+        found.append({
+            "name": name, "frontier": reached, "rows": deliver.rows, "lag": frontier - reached,
+            "behind_s": pipeline.clock.behind_s(reached, end),
+            "state": "failed" if deliver.error else "running",
+            "error": deliver.error.as_dict() if deliver.error else None,
+        })  # fmt: skip
+    return found
