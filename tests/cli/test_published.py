@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import signal
 import subprocess
 import sys
@@ -46,7 +47,7 @@ class Published:
     def publish(self, upto: int, rows: list[Row]) -> None:
         self.step += 1
         path = self.folder / ".headrace" / f"{self.step}.arrow"
-        regions, totals, counts, weights = zip(*rows, strict=True)
+        regions, totals, counts, weights = zip(*rows, strict=True) if rows else ([], [], [], [])
         columns = [
             pa.array(regions, pa.string()),
             pa.array([Decimal(total) for total in totals], pa.decimal128(12, 2)),
@@ -203,6 +204,31 @@ def test_watch_tells_each_step_whole_as_it_comes(published: Published) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err.strip()) == (0, "", "")
+
+
+def test_watch_takes_all_rows_back_when_another_version_has_other_columns(published: Published) -> None:
+    with watching(published.folder, "--json", "--no-snapshot") as process:
+        for _ in range(100):  # until it has looked at the first version
+            published.publish(published.step + 20, [("south", "5.00", 1, 1)])
+            if process.stdout is not None and select.select([process.stdout], [], [], 0.3)[0]:
+                break
+        read_line(process.stdout)
+        path = published.folder / ".headrace/second.arrow"
+        write_run(path, pa.table({"c0": ["all"], "_w": pa.array([1], pa.int64())}))
+        second = ViewSchema("revenue", 2, (Column("region", "string"),), ("region",))
+        with published.catalog.transaction():
+            published.catalog.put_view(ViewRecord(second, "SELECT 2", "g", "live", "", 0))
+            published.catalog.put_base("revenue@2", published.step + 1, 900, [str(path)], 1)
+            published.publish(900, [])
+        lines = [json.loads(read_line(process.stdout))]
+        while lines[-1]["commit"] < 900 or lines[-1]["changes"][0]["weight"] < 0:
+            lines.append(json.loads(read_line(process.stdout)))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    gone, came = lines[-2:]
+    assert {change["weight"] < 0 for change in gone["changes"]} == {True} and gone["commit"] == came["commit"] == 900
+    assert {change["row"]["region"] for change in gone["changes"]} == {None, "north", "south"}
+    assert came["changes"] == [{"weight": 1, "row": {"region": "all"}}]
 
 
 def test_watch_without_the_rows_of_now_begins_with_the_first_change(published: Published) -> None:

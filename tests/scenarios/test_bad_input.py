@@ -228,7 +228,7 @@ def test_sql_that_names_what_is_not_there_or_does_more_than_read_is_refused(shop
             where = f"views/bad_{number}.sql:{place}"
             assert_told(view["refused"], f"sql.{code}", what=what, where=where, why=why, next=next)
         assert shop.commit() == before  # a plan changes nothing
-        headrace(shop.folder, "apply")  # what is sound goes on, what is refused is not made
+        assert headrace(shop.folder, "apply").returncode == 1  # what is sound goes on, what is refused is not made
         states = {view["name"]: view["state"] for view in shop.status()["views"]}
         assert states == {"idle_customers": "live", "revenue": "live", "owners": "live", "sizes": "live"} | {
             f"bad_{number}": "refused" for number in range(len(REFUSED))

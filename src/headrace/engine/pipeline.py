@@ -435,8 +435,10 @@ class Pipeline:
             readers = sorted(n for n, c in self.maintainer.views.items() if view in c.reads)
             if readers:
                 raise HeadraceError(
-                    "view.has_readers", f"view {view} is read by {', '.join(readers)}", next=f"drop {readers[0]} first"
-                )
+                    "view.has_readers", f"view {view} is read by {', '.join(readers)}",
+                    where=", ".join(f"views/{reader}.sql" for reader in readers), why="what they read would be gone",
+                    next=f"`headrace drop {readers[0]}` first",
+                )  # fmt: skip
             rest = {n: c for n, c in self.maintainer.views.items() if n != view}
             used = {t: r for t, r in self.maintainer.tables.items() if any(t in c.reads for c in rest.values())}
             self.maintainer.swap(used, rest, {view})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.catalog.store import Catalog, ViewRecord
 from headrace.formats.types.arrow import schema as arrow_schema
@@ -66,7 +67,7 @@ def follow(project_path: Path, view: str, after: int | None, stop: threading.Eve
     """(commit, delta with ``_w``) of every published step after commit ``after`` that changes the view.
 
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
-    difference as one delta. Ends when ``stop`` is set.
+    difference as one delta, or as two of the same commit when the columns have changed. Ends when ``stop`` is set.
     """
     catalog = Catalog(catalog_path(project_path), read_only=True)
     try:
@@ -85,7 +86,8 @@ def follow(project_path: Path, view: str, after: int | None, stop: threading.Eve
             if now.feed != record.feed:
                 before, record = held, now
                 _, held = read(catalog, record)
-                yield last.upto, _swapped(before, held)
+                for delta in _swapped(before, held):
+                    yield last.upto, delta
             else:
                 for upto, delta in _between(catalog, record, commit, last.upto):
                     held = consolidate(pa.concat_tables([held, delta]))
@@ -176,9 +178,12 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
             yield step.upto, delta(record, paths)
 
 
-def _swapped(before: pa.Table, after: pa.Table) -> pa.Table:
+def _swapped(before: pa.Table, after: pa.Table) -> list[pa.Table]:
+    """One delta from the one contents to the other; with other columns two: the old rows go, the new ones come."""
     if before.schema != after.schema:
-        return after
+        place = before.column_names.index(WEIGHT)
+        gone = before.set_column(place, before.schema.field(place), pc.negate(before[WEIGHT]))
+        return [table for table in (gone, after) if table.num_rows]
     from headrace.state.rows import difference
 
-    return difference(after, before)
+    return [difference(after, before)]
