@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.circuit.node import Accumulation, Aggregate, Expression, Feed, Filter, Join, Node, Project, Shared, Union
-from headrace.engine.program import SHARED, Program, assemble, extract, feeds_of, with_children
+from headrace.engine.program import SHARED, Program, assemble, extract
+from headrace.engine.unroll import feeds_of, with_children
 from headrace.model.schema import Column, Relation
 
 BIGINT = "bigint"

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.circuit import node
-from headrace.circuit.operators import OPERATORS, inner_join, outer_join
+from headrace.circuit.operators import OPERATORS, inner_join, outer_join, recursion
 
 COSTS = {
     node.Join: "the change x its partners",
     node.Aggregate: "the change and its groups",
     node.Regroup: "the change and the rows of its groups",
+    node.Loop: "the change, at each level it reaches",
     node.Sessions: "the change and the rows of its other group keys",
     node.Window: "the change and the rows of its partitions",
 }
+
+NAMES = {node.Loop: "recursion", node.Feed: "read", node.Shared: "read", node.Regroup: "regroup"}
 
 
 def operators(root: node.Node) -> list[str]:
@@ -29,12 +32,14 @@ def name(of: node.Node) -> str:
         return f"{of.kind} join"
     if isinstance(of, node.Aggregate) and not of.accumulations:
         return "distinct"
-    return {node.Feed: "read", node.Shared: "read", node.Regroup: "regroup"}.get(type(of), type(of).__name__.lower())
+    return NAMES.get(type(of), type(of).__name__.lower())
 
 
 def rule(of: node.Node) -> tuple[str, str]:
     """(delta rule, state) as the operator's own module states them."""
-    if isinstance(of, node.Join):
+    if isinstance(of, node.Loop):
+        text = recursion.__doc__ or ""
+    elif isinstance(of, node.Join):
         text = (inner_join if of.kind == "inner" else outer_join).__doc__ or ""
     else:
         kind = node.Feed if isinstance(of, node.Feed) else type(of)

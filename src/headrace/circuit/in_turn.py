@@ -12,16 +12,28 @@ from headrace.circuit.task import Step, current
 
 
 @dataclass(frozen=True, slots=True)
+class Gate:
+    """A level of a recursive query is worked on once the level before has rows, now or kept in its arrangements."""
+
+    previous: str
+    arrangements: frozenset[str]
+
+    def opens(self, step: Step) -> bool:
+        return self.previous in step.feeds or not self.arrangements.isdisjoint(step.runs)
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """A circuit's stages. ``inputs``: the feeds it reads; none for a table, which reads its own changes."""
 
     name: str
     inputs: frozenset[str]
     chain: Chain
+    gate: Gate | None = None
 
     def due(self, step: Step) -> bool:
         if self.inputs:
-            return not self.inputs.isdisjoint(step.feeds)
+            return not self.inputs.isdisjoint(step.feeds) and (self.gate is None or self.gate.opens(step))
         return any(ref["rows"].get(self.name) for ref in step.refs)
 
 

@@ -235,6 +235,28 @@ class Window(Unary):
         return tuple(e.text for e in (*self.keys, *self.functions))
 
 
+PREVIOUS = "previous:"  # the relation that a recursive query reads as the rows of the level before
+
+
+@dataclass(frozen=True)
+class Loop(Node):
+    """A recursive query: the rows of ``anchor``, then again and again those of ``body`` over the level before.
+
+    The body reads the level before as a relation whose name begins with ``PREVIOUS``.
+    """
+
+    anchor: Node
+    body: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.anchor, self.body)
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
 class Shared(Feed):
     """A leaf that stands for a sub-query which a circuit of its own maintains for all who contain it.

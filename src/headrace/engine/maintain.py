@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from headrace.catalog.store import Catalog, Output, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.circuit.node import Aggregate, Node
 from headrace.circuit.operators.publish import checksum
+from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.compile import Compiled
 from headrace.engine.kept import Kept
-from headrace.engine.program import Circuit, Program, assemble, feeds_of
+from headrace.engine.program import Circuit, Program, assemble
 from headrace.engine.space import no_space
 from headrace.engine.step import CircuitFailed, Result, Stepper
+from headrace.engine.unroll import deeper, feeds_of, level_before, unroll
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.definition import Settings
@@ -59,6 +61,7 @@ class Maintainer:
         self.checkpointed = time.monotonic()
         self.durable: dict[str, Any] = {}
         self.pins: dict[int, set[str]] = {}
+        self.depths: dict[str, int] = {}  # of recursive queries
         self.lock = threading.Lock()  # guards ``pins`` and what other threads read: frontier, number, views
 
     # -- the program ----------------------------------------------------------------------------------------
@@ -67,11 +70,26 @@ class Maintainer:
         """Take these views as the program, their state being there already."""
         roots: dict[str, Node] = {c.feed: c.root for c in views.values()}
         self.tables, self.views = dict(tables), dict(views)
-        self.program = assemble(tables, roots)
-        self.stepper = Stepper(
-            self.spark, self.program, self.folder / "log", self.kept, self.folder / "state", self.settings.partitions
-        )
+        while True:
+            self.program = assemble(tables, roots, self.depths)
+            self.stepper = Stepper(
+                self.spark,
+                self.program,
+                self.folder / "log",
+                self.kept,
+                self.folder / "state",
+                self.settings.partitions,
+            )
+            filled = {owner for name, owner in self.stepper.frames.owners.items() if name in self.kept.runs}
+            if not self.deepened(filled):
+                break
         self.kept.keep_only(self.stepper.frames.arrangements)
+
+    def deepened(self, reached: Iterable[str]) -> bool:
+        """Whether recursive queries need circuits for more levels, rows having reached these circuits."""
+        found = deeper(reached, (c.name for c in self.program.circuits))
+        self.depths |= found
+        return bool(found)
 
     def recover(self) -> None:
         """State as of the last published step: the newest checkpoint, then the recorded steps after it, again.
@@ -84,6 +102,7 @@ class Maintainer:
         if found is not None:
             start, self.durable = found
             self.kept.restore(self.durable)
+            self.load(self.tables, self.views)  # as deep as the state is
         published = {s.number: s for s in self.catalog.steps()}
         if start in published:
             self.number, self.frontier = start, published[start].upto
@@ -154,6 +173,9 @@ class Maintainer:
                 if failure.circuit.relation is not None or no_space(failure, self.folder):
                     raise
                 self.fail(failure)
+                continue
+            if self.deepened(o.feed for o in result.outputs):
+                self.load(self.tables, self.views)
                 continue
             self.kept.add(result.runs)
             return result
@@ -268,16 +290,27 @@ class Maintainer:
         """(files, rows) of a view over all contents of what it reads; its arrangements are filled on the way."""
         if not any(feeds.values()) and not has_row_over_nothing(compiled.root):
             return [], 0
+        roots, levels = unroll({compiled.feed: compiled.root}, {}, LEVELS)
+        known = dict(feeds)
+        for name, root in levels.items():
+            if level_before(name) is None or level_before(name) in known:
+                outputs = self.first_outputs(name, root, known, upto)
+                known |= {name: [o.path for o in outputs]} if outputs else {}
+        outputs = self.first_outputs(compiled.feed, roots[compiled.feed], known, upto)
+        for folder in {str(Path(o.path).parent) for o in outputs}:
+            sync_folder(folder)
+        return [o.path for o in outputs], sum(o.rows for o in outputs)
+
+    def first_outputs(self, name: str, root: Node, feeds: dict[str, list[str]], upto: int) -> list[Output]:
+        """A circuit's first step over all contents of ``feeds``; what it keeps becomes part of the state."""
         # Alone, a view may hold a shared sub-query twice: its circuit is built whole, without sharing.
-        whole = Circuit(compiled.feed, None, compiled.root, frozenset(), 0)
+        whole = Circuit(name, None, root, frozenset(), 0)
         stepper = self.alone(whole)
         stepper.frames.owners.update(dict.fromkeys(self.kept.runs, ""))
-        rows = sum(open_run(p).num_rows for paths in feeds.values() for p in paths)
+        rows = sum(open_run(p).num_rows for feed in feeds_of(root) for p in feeds.get(feed, ()))
         result = stepper.start(whole, self.number + 1, upto, feeds, wide=rows >= WIDE_ROWS)
         self.kept.add(result.runs)
-        for folder in {str(Path(o.path).parent) for o in result.outputs}:
-            sync_folder(folder)
-        return [o.path for o in result.outputs], sum(o.rows for o in result.outputs)
+        return result.outputs
 
     def alone(self, circuit: Circuit) -> Stepper:
         """A stepper for one circuit's first step."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.circuit.build import TABLE, Builder, Shape
 from headrace.circuit.flow import Flow
-from headrace.circuit.in_turn import InTurn, Turn
-from headrace.circuit.node import Feed, Node, Shared
+from headrace.circuit.in_turn import Gate, InTurn, Turn
+from headrace.circuit.node import Node, Shared
 from headrace.circuit.operators import publish, table
 from headrace.circuit.operators.changes import ReadRange
+from headrace.circuit.operators.feed import ALL
+from headrace.circuit.operators.recursion import LEVELS, Deepest
+from headrace.engine.unroll import LOOP, feeds_of, level_before, loop_of, unroll, with_children
 from headrace.model.schema import Relation
 
 SHARED = "node:"
@@ -31,7 +34,7 @@ class Circuit:
 
     @property
     def is_view(self) -> bool:
-        return self.root is not None and not self.name.startswith(SHARED)
+        return self.root is not None and not self.name.startswith((SHARED, LOOP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +60,39 @@ class Program:
         return reached
 
 
-def assemble(tables: Mapping[str, Relation], views: Mapping[str, Node]) -> Program:
-    """The program that maintains ``views`` (feed -> root, upstream views before their readers) over ``tables``."""
-    roots, shared = extract(views)
-    used = {leaf.relation for root in views.values() for leaf in root.walk() if isinstance(leaf, Feed)}
+def assemble(
+    tables: Mapping[str, Relation], views: Mapping[str, Node], depths: Mapping[str, int] | None = None
+) -> Program:
+    """The program that maintains ``views`` (feed -> root, upstream views before their readers) over ``tables``.
+
+    ``depths``: for how many levels of each recursive query there are circuits.
+    """
+    unrolled, loops = unroll(views, depths or {})
+    roots, shared = extract({**loops, **unrolled})
+    used = {feed for root in roots.values() for feed in feeds_of(root)} | {
+        feed for root in shared.values() for feed in feeds_of(root)
+    }
     circuits = [
         Circuit(name, relation, None, frozenset(), 0) for name, relation in sorted(tables.items()) if name in used
     ]
+    every_level: dict[str, set[str]] = {}
+    for loop, _ in filter(None, map(loop_of, loops)):
+        every_level[f"{loop}:{ALL}"] = {name for name in loops if name.startswith(f"{loop}:")}
+
+    def inputs_of(root: Node) -> set[str]:
+        return {name for feed in feeds_of(root) for name in every_level.get(feed, {feed})}
+
     levels = {c.name: 0 for c in circuits}
     pending = [*((SHARED + key, root) for key, root in shared.items()), *roots.items()]
     while pending:
-        ready = [(n, r) for n, r in pending if feeds_of(r) <= levels.keys()]
+        ready = [(n, r) for n, r in pending if inputs_of(r) <= levels.keys()]
         assert ready, f"circuits wait for each other: {[n for n, _ in pending]}"
         for name, root in ready:
-            inputs = feeds_of(root)
+            inputs = inputs_of(root)
             levels[name] = 1 + max((levels[i] for i in inputs), default=0)
             circuits.append(Circuit(name, None, root, frozenset(inputs), levels[name]))
         pending = [entry for entry in pending if entry not in ready]
     return Program(tuple(circuits))
-
-
-def feeds_of(root: Node) -> set[str]:
-    """The feeds a circuit reads."""
-    return {leaf.relation for leaf in root.walk() if isinstance(leaf, Feed)}
 
 
 def extract(views: Mapping[str, Node]) -> tuple[dict[str, Node], dict[str, Node]]:
@@ -108,21 +121,6 @@ def extract(views: Mapping[str, Node]) -> tuple[dict[str, Node], dict[str, Node]
         return with_children(node, [replaced(child, top=False) for child in node.children])
 
     return {name: replaced(root, top=False) for name, root in views.items()}, shared
-
-
-def with_children(node: Node, children: list[Node]) -> Node:
-    """The same node over other children; its fingerprint must not change by that."""
-    if all(new is old for new, old in zip(children, node.children, strict=True)):
-        return node
-    remaining = iter(children)
-    changes: dict[str, object] = {}
-    for field in fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, Node):
-            changes[field.name] = next(remaining)
-        elif isinstance(value, tuple) and value and all(isinstance(v, Node) for v in value):
-            changes[field.name] = tuple(next(remaining) for _ in value)
-    return replace(node, **changes)  # type: ignore[arg-type]
 
 
 class Frames:
@@ -156,9 +154,16 @@ class Frames:
         circuits = [c for c in self.program.circuits if c.name in names]
         if not all(self._narrow[c.name].made for c in circuits):
             return None
-        turns = tuple(Turn(c.name, c.inputs, self._narrow[c.name].chain) for c in circuits)
+        turns = tuple(Turn(c.name, c.inputs, self._narrow[c.name].chain, self.gate(c)) for c in circuits)
         leaf = self.spark.range(0, 1, 1, 1)
         return Flow(leaf, publish.DESCRIPTION, (InTurn(turns),)).frame
+
+    def gate(self, circuit: Circuit) -> Gate | None:
+        """What a level of a recursive query waits for; None for every other circuit."""
+        before = level_before(circuit.name)
+        if before is None:
+            return None
+        return Gate(before, frozenset(name for name, owner in self.owners.items() if owner == circuit.name))
 
     def build(self, circuit: Circuit, *, wide: bool) -> Flow:
         shape = Shape(wide, self.partitions if wide else 1)
@@ -167,7 +172,11 @@ class Frames:
             self.used[circuit.name] = {TABLE + circuit.relation.name}
             return table.circuit(builder, circuit.relation)
         assert circuit.root is not None
-        flow = publish.publish(builder, builder.delta(circuit.root), durable=circuit.is_view)
+        delta = builder.delta(circuit.root)
+        level = loop_of(circuit.name)
+        if level is not None and level[1] == LEVELS:
+            delta = delta.then(Deepest(), delta.columns)
+        flow = publish.publish(builder, delta, durable=circuit.is_view)
         self.used[circuit.name] = builder.taken
         return flow
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.archive import place
 from headrace.model.definition import Settings
 
@@ -30,6 +31,8 @@ PINNED: dict[str, str] = {
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.cteRecursionLevelLimit": str(LEVELS),
+    "spark.sql.cteRecursionRowLimit": "-1",
     "spark.sql.codegen.cache.maxEntries": "5000",
     # Without Unix sockets every Python stage waits 40 ms for a delayed TCP acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",

@@ -7,10 +7,10 @@ level by level, one Spark job a level -> new runs become state -> outputs are pu
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
-from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -58,7 +58,6 @@ class Stepper:
         self.log, self.reader = log, LogReader(log)
         self.frames = Frames(spark, program, ReadLog(), partitions)
         self._prepared: dict[tuple[frozenset[str], str], Prepared | None] = {}
-        self._serial = count()
         folder.mkdir(parents=True, exist_ok=True)
 
     def run(
@@ -100,12 +99,16 @@ class Stepper:
         """One job a level: tables, then shared sub-queries and views."""
         feeds: dict[str, list[str]] = {}
         for level, circuits in enumerate(self.program.levels):
-            active = [c for c in circuits if (c.name in changed if c.relation is not None else c.inputs & feeds.keys())]
+            here = replace(step, refs=step.refs if level == 0 else [], feeds=feeds)
+            active = [c for c in circuits if (c.name in changed if c.relation is not None else self.due(c, here))]
             if not active:
                 continue
-            refs = step.refs if level == 0 else []
-            for feed, path in self.job(active, replace(step, refs=refs, feeds=feeds), f"{name}.{level}", wide, result):
+            for feed, path in self.job(active, here, f"{name}.{level}", wide, result):
                 feeds.setdefault(feed, []).append(path)
+
+    def due(self, circuit: Circuit, step: Step) -> bool:
+        gate = self.frames.gate(circuit)
+        return bool(circuit.inputs & step.feeds.keys()) and (gate is None or gate.opens(step))
 
     def start(self, circuit: Circuit, number: int, upto: int, feeds: dict[str, list[str]], *, wide: bool) -> Result:
         """A circuit's first step: over the whole log (a table), or over all contents of what it reads (a view)."""
@@ -123,8 +126,8 @@ class Stepper:
         return folder
 
     def described(self, step: Step, folder: Path) -> Path:
-        """The step's description in a file of its own: workers keep what they read by its path."""
-        path = folder / f"step.{next(self._serial)}.json"
+        """The step's description in a file never named so before: workers keep what they read by its path."""
+        path = folder / f"step.{time.time_ns()}.json"
         replace(step, folder=str(folder)).write(path)
         return path
 

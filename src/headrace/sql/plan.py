@@ -9,6 +9,7 @@ from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.lowering.base import Lowered, Lowering, Rule
 from headrace.sql.lowering.join import join
 from headrace.sql.lowering.linear import expand, filter_rows, generate, leaf, project, union
+from headrace.sql.lowering.recursion import loop, previous
 from headrace.sql.lowering.session import grouped
 from headrace.sql.lowering.window import window
 
@@ -28,6 +29,8 @@ RULES: dict[str, Rule] = {
     "Join": join,
     "Aggregate": grouped,
     "Window": window,
+    "UnionLoop": loop,
+    "UnionLoopRef": previous,
     "SubqueryAlias": below,
     "WindowGroupLimit": below,
     "RepartitionByExpression": below,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,8 @@ from headrace.state.run import open_run
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
+ALL = "*"  # the last part of a relation's name that stands for all levels of a recursive query
+
 
 class ReadFeed:
     """Reads some columns of the relation's files of this step; task p of n takes the p-th part of the rows."""
@@ -29,12 +31,18 @@ class ReadFeed:
         for _ in pieces:
             pass
         step, part = current(), partition() % self.partitions
-        for path in step.feeds.get(self.relation, ()):
+        for path in self.paths(step.feeds):
             table = open_run(path)
             first = table.num_rows * part // self.partitions
             last = table.num_rows * (part + 1) // self.partitions
             if first < last:
                 yield from batches(self.renamed(table.slice(first, last - first)))
+
+    def paths(self, feeds: Mapping[str, Sequence[str]]) -> list[str]:
+        loop, _, last = self.relation.rpartition(":")
+        if last != ALL:
+            return list(feeds.get(self.relation, ()))
+        return [path for name in sorted(feeds) if name.startswith(f"{loop}:") for path in feeds[name]]
 
     def renamed(self, table: pa.Table) -> pa.Table:
         columns = [table[f"c{o}"].cast(to_arrow(t)) for o, t in zip(self.ordinals, self.types, strict=True)]

@@ -26,6 +26,8 @@ class Lowering:
 
     def __init__(self, catalyst: Catalyst, rules: Mapping[str, Rule]) -> None:
         self.catalyst, self.rules = catalyst, rules
+        self.loops: dict[int, int] = {}  # Spark's number of a recursive query -> its place in the plan
+        self.inside = False  # a recursive query
 
     def node(self, plan: Any, needed: set[int]) -> Lowered:
         """``needed``: the expression ids that the parent reads; a leaf reads no other column."""
@@ -90,7 +92,6 @@ def refusal(kind: str) -> HeadraceError:
         "Offset": ("OFFSET", "which rows come first changes with every row", ""),
         "Sort": ("ORDER BY inside the query", "", "order the outermost SELECT only"),
         "ScalarSubquery": ("an uncorrelated subquery used as a value", "", "join a view that holds it, on an equality"),
-        "UnionLoop": ("WITH RECURSIVE", "", ""),
         "AsOfJoin": ("ASOF JOIN", "", ""),
         "LocalRelation": ("VALUES or a constant query", "", "put the rows in a table"),
         "OneRowRelation": ("a SELECT without FROM", "", "put the rows in a table"),
