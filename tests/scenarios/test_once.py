@@ -69,3 +69,38 @@ def test_what_is_there_is_taken_and_the_command_ends(tmp_path: Path) -> None:
         error = json.loads(done.stderr.splitlines()[-1])["error"]
         assert error["code"] == "source.row" and "visits-3.csv" in error["where"] and "a while" in error["what"]
         assert delivered(folder, "owners") == [("ada", 1000), ("bo", 20)]
+
+
+@pytest.mark.spark
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+def test_a_table_or_source_that_was_given_up_comes_back_as_it_is_now(tmp_path: Path) -> None:
+    """Rows deleted while nobody followed the table are gone from the view, also when its source was dropped."""
+    folder = tmp_path / "pages"
+    assert headrace(tmp_path, "init", "pages", "--template", "files").returncode == 0
+    view = folder / "views/owners.sql"
+    view.write_text("SELECT id, owner FROM accounts")
+    with PostgresServer() as server:
+        (folder / "sources/bank.yaml").write_text(yaml.safe_dump({"type": "postgres", "dsn": server.dsn}))
+        server.psql("CREATE TABLE accounts (id int PRIMARY KEY, owner text)")
+        server.psql("INSERT INTO accounts VALUES (1, 'ada'), (2, 'bo'), (3, 'cy')")
+        once(folder)
+        assert delivered(folder, "owners") == [(1, "ada"), (2, "bo"), (3, "cy")]
+
+        view.rename(folder / "views/owners.sql.kept")
+        server.psql("DELETE FROM accounts WHERE id = 1")
+        once(folder)
+        server.psql("DELETE FROM accounts WHERE id = 2")
+        (folder / "views/owners.sql.kept").rename(view)
+        once(folder)
+        assert delivered(folder, "owners") == [(3, "cy")]
+
+        assert headrace(folder, "drop", "--source", "bank", "--yes").returncode == 0
+        assert server.psql("SELECT count(*) FROM pg_replication_slots") == [(0,)]
+        server.psql("DELETE FROM accounts; INSERT INTO accounts VALUES (4, 'di')")
+        once(folder)
+        assert delivered(folder, "owners") == [(4, "di")]
+        server.psql("INSERT INTO accounts VALUES (5, 'ed')")
+        once(folder)  # it begins anew once, not each time
+        assert delivered(folder, "owners") == [(4, "di"), (5, "ed")]
+        assert json.loads(headrace(folder, "verify", "--json").stdout)["differences"] == 0

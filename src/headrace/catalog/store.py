@@ -17,6 +17,10 @@ from headrace.model.schema import Column, Relation, ViewSchema
 
 LAYOUT = 1
 
+# Names in ``meta``, each followed by what it is about.
+HELD = "held "  # a table that no source has any more, though the log holds rows of it
+ANEW = "anew "  # a source that was dropped and begins as if it were new when it is started again
+
 SCHEMA = """
 create table meta (name text primary key, value text not null) strict;
 create table relation (name text primary key, source text not null, columns text not null, key text not null,

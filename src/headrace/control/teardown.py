@@ -8,13 +8,17 @@ from typing import Any
 
 from headrace.catalog.document import did_you_mean
 from headrace.catalog.project import STATE, read
+from headrace.catalog.store import ANEW, Catalog
 from headrace.control import lock, socket
 from headrace.engine import connectors
 from headrace.model.errors import HeadraceError
+from headrace.serve import snapshot
 
 
 def drop_source(path: Path, name: str) -> dict[str, Any]:
     """``{"source"}``: what was made at that source is gone (a replication slot, a publication).
+
+    A source that copies its tables begins anew when it is started again: the copy takes the place of what was there.
 
     Raises ``config.invalid`` for a source that is not defined, ``project.locked`` while the project runs, and
     the source's own errors when it cannot be reached or refuses.
@@ -31,7 +35,12 @@ def drop_source(path: Path, name: str) -> dict[str, Any]:
         )
     _stopped(path)
     with lock.hold(path, "headrace drop"):
-        connectors.make_source(definition, project).drop()
+        source = connectors.make_source(definition, project)
+        source.drop()
+        if source.copies and snapshot.catalog_path(path).exists():
+            catalog = Catalog(snapshot.catalog_path(path))
+            catalog.set_meta(ANEW + name, "yes")
+            catalog.close()
     return {"source": name}
 
 

@@ -23,11 +23,18 @@ class Ingest(threading.Thread):
     """Follows one source until closed. A failure is kept in ``error`` and retried where that can help."""
 
     def __init__(
-        self, source: Source, log: LogWriter, tables: frozenset[str], tell: Callable[[dict[str, Any]], None]
+        self,
+        source: Source,
+        log: LogWriter,
+        tables: frozenset[str],
+        tell: Callable[[dict[str, Any]], None],
+        begun: Callable[[], None] | None = None,
     ) -> None:
+        """With ``begun`` the source begins as if it were new; it is called once the log has what came first."""
         super().__init__(name=f"headrace-source-{source.name}", daemon=True)
         self.source, self.log, self.tell = source, log, tell
         self.tables = tables
+        self.begun = begun
         self.error: HeadraceError | None = None
         self.rows = 0
         self.ready = threading.Event()
@@ -48,7 +55,8 @@ class Ingest(threading.Thread):
         attempt = 0
         while not self._closed.is_set():
             try:
-                self.source.start(self._wanted, self.log.positions.get(self.source.name))
+                position = self.log.positions.get(self.source.name) if self.begun is None else None
+                self.source.start(self._wanted, position)
                 self.tables = self._wanted
                 self.ready.set()
                 self.tell({"event": "source.started", "source": self.source.name, "tables": sorted(self.tables)})
@@ -87,6 +95,9 @@ class Ingest(threading.Thread):
                     raise
                 time.sleep(POLL_S)
                 continue
+            if self.begun is not None:
+                self.begun()
+                self.begun = None
             self.source.confirm(batch, first)
             self.rows += batch.rows
             if self.error is not None:

@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.catalog.store import Catalog, ViewRecord
+from headrace.catalog.store import ANEW, HELD, Catalog, ViewRecord
 from headrace.circuit.explain import explain, operators
 from headrace.engine import attach
 from headrace.engine.batch import Batch, compare, kept_rows, table_contents
@@ -270,6 +271,10 @@ class Pipeline:
                 self.tell({"event": "view.refused", "view": name, "error": error.as_dict()})
         self.refused = dict(compilation.refused)
         self.project = project
+        known = self.catalog.relations()
+        held = frozenset(t for t in compilation.tables if t in known or self.catalog.meta(HELD + t))
+        for source in sources.values():
+            source.held = source.held | held
         for table in compilation.tables:
             self.catalog.put_relation(*tables[table])
         self.follow(tables, compilation)
@@ -281,9 +286,11 @@ class Pipeline:
             self.maintainer.swap(followed, compilation.views, dropped)
             for deliver in self.delivers.values():
                 deliver.wake()
-        for name, (source, _) in self.catalog.relations().items():
-            if source not in sources:
-                self.catalog.drop_relation(name)
+        for name, (owner, _) in self.catalog.relations().items():
+            if owner not in sources:
+                with self.catalog.transaction():
+                    self.catalog.drop_relation(name)
+                    self.catalog.set_meta(HELD + name, owner)  # the log still has its rows
         attach.take_sinks(project, self.delivers, self.sinks, self.catalog, self.tell)
         return answer
 
@@ -306,7 +313,8 @@ class Pipeline:
             if name in self.ingests:
                 self.ingests[name].follow(wanted)
             elif self._thread is not None or not self._stopping.is_set():
-                self.ingests[name] = Ingest(source, self.log, wanted, self.tell)
+                begun = partial(self.catalog.set_meta, ANEW + name, "") if self.catalog.meta(ANEW + name) else None
+                self.ingests[name] = Ingest(source, self.log, wanted, self.tell, begun)
                 self.ingests[name].start()
 
     def discover(self) -> None:

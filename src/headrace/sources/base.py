@@ -14,9 +14,14 @@ class Source(ABC):
     The engine calls ``start`` once, then ``poll`` and ``confirm`` in turn from a single thread; ``add`` and
     ``close`` come from that thread too. ``relations`` and ``warnings`` may be called at any time, also
     without ``start`` (by ``headrace plan``), and change nothing at the source.
+
+    ``copies``: whether a start without a position, or ``add``, delivers the whole contents of a table. Of a table in
+    ``held`` (set by the engine) the log may hold rows of an earlier time: its copy begins by emptying it.
     """
 
     name: str
+    copies: bool = False
+    held: frozenset[str] = frozenset()
 
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:

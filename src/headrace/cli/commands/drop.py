@@ -49,7 +49,7 @@ def run(
     from headrace.control import teardown
 
     if source is not None:
-        _confirm(f"Remove what was made at the source {source}? It cannot go on from where it was.", yes)
+        _confirm(f"Remove what was made at the source {source}? It then begins anew, with a copy.", yes)
         answer = teardown.drop_source(path, source)
         _print(answer, json, f"removed what was made at {source}", None)
     else:

@@ -51,13 +51,19 @@ def decode(
     return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
 
 
-def inserts(relation: Relation, table: pa.Table) -> pa.Table:
-    """The change table of one transaction (ordinal 0) that inserts every row of ``table``."""
-    count = table.num_rows
-    control = [pa.array(np.zeros(count, dtype=np.int32)), pa.array(np.full(count, model.INSERT, dtype=np.int8))]
+def inserts(relation: Relation, table: pa.Table, *, emptied: bool = False) -> pa.Table:
+    """The change table of one transaction (ordinal 0) that inserts every row of ``table``; ``emptied``: in place of
+    all that the relation held.
+    """
+    operations = np.full(table.num_rows + emptied, model.INSERT, dtype=np.int8)
+    operations[:emptied] = model.TRUNCATE
+    columns = [
+        pa.chunked_array([pa.nulls(int(emptied), column.type), *column.chunks], column.type) for column in table.columns
+    ]
+    control = [pa.array(np.zeros(len(operations), dtype=np.int32)), pa.array(operations)]
     fields = [pa.field(model.ORDINAL, pa.int32()), pa.field(model.OPERATION, pa.int8())]
     schema = pa.schema([*fields, *arrow_types.schema(relation.columns)])
-    return pa.Table.from_arrays([*control, *table.columns], schema=schema)
+    return pa.Table.from_arrays([*control, *columns], schema=schema)
 
 
 def _pieces(messages: Sequence[bytes]) -> Iterator[slice]:

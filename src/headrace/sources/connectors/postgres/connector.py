@@ -54,6 +54,8 @@ class PostgresSource(Source):
     It makes one publication and one slot there, named ``headrace_PROJECT_NAME`` unless the options say otherwise.
     """
 
+    copies = True
+
     def __init__(
         self, name: str, options: Mapping[str, Any], where: str = "", project: str = "", base: Path = Path()
     ) -> None:
@@ -80,6 +82,7 @@ class PostgresSource(Source):
         self._unconfirmed = 0
         self._refused: HeadraceError | None = None
         self._heartbeat_at = 0.0
+        self._recorded: frozenset[str] = frozenset()  # the relations that the log holds by the position
         self._there = 0  # the end of the server's log when we started
 
     # --- what there is ----------------------------------------------------------------------------------------------
@@ -123,14 +126,17 @@ class PostgresSource(Source):
         if position is None:
             self._start_anew(side, publication, chosen)
             return
-        lsn, recorded = parse_position(position)
-        known = [table for table in chosen if table.relation.name in recorded]
-        self._check_resumable(side, publication, known, lsn)
+        lsn, self._recorded = parse_position(position)
+        self._check_resumable(side, publication, lsn)
+        # One that is not published any more was left out for a while, or made anew: it is copied again.
+        members = publication.members()
+        known = [table for table in chosen if table.relation.name in self._recorded and table.oid in members]
+        publication.check_form(known)
         publication.keep_only(known)
         self._follow(known)
         self._delivered = self._confirmed = lsn
         self._open_stream().start(self._slot, self._publication, lsn)
-        self.add(tables - recorded)
+        self.add(tables - {table.relation.name for table in known})
 
     def _start_anew(
         self, side: psycopg.Connection[Any], publication: setup.Publication, chosen: list[SourceTable]
@@ -142,9 +148,7 @@ class PostgresSource(Source):
         self._start_at = self._delivered = exported.point
         self._load(chosen, exported)
 
-    def _check_resumable(
-        self, side: psycopg.Connection[Any], publication: setup.Publication, known: list[SourceTable], lsn: int
-    ) -> None:
+    def _check_resumable(self, side: psycopg.Connection[Any], publication: setup.Publication, lsn: int) -> None:
         state = setup.usable_slot(side, self._slot, self._where)
         why = ""
         if state is None:
@@ -153,19 +157,14 @@ class PostgresSource(Source):
             why = f"the server has dropped the log that the slot {self._slot} kept (max_slot_wal_keep_size)"
         elif not publication.exists():
             why = f"the publication {self._publication} is gone"
-        else:
-            publication.check_form(known)
-            members = publication.members()
-            absent = [table.relation.name for table in known if table.oid not in members]
-            if absent:
-                why = f"{', '.join(absent)}: no longer in the publication {self._publication} (dropped and made anew?)"
         if why:
             raise HeadraceError(
                 "source.setup",
                 f"changes after LSN {lsn_text(lsn)} may be lost: the source cannot go on where it stopped",
                 where=self._where,
                 why=why,
-                next="remove the source with `headrace drop`, then add it again: its tables are copied anew",
+                next=f"`headrace stop`, `headrace drop --source {self.name}`, then `headrace up`: "
+                "its tables are copied anew and take the place of what was there",
             )
 
     def add(self, tables: frozenset[str]) -> None:
@@ -368,7 +367,11 @@ class PostgresSource(Source):
     def _revealed(self, loading: _Loading, point: int, contents: dict[str, pa.Table]) -> TransactionBatch:
         self._delivered = max(self._delivered, point)
         relations = {table.oid: table.relation for table in loading.snapshot.tables}
-        tables = {relation.name: changes.inserts(relation, contents[relation.name]) for relation in relations.values()}
+        held = self.held | self._recorded
+        tables = {
+            relation.name: changes.inserts(relation, contents[relation.name], emptied=relation.name in held)
+            for relation in relations.values()
+        }
         later = [m for m, lsn in zip(loading.messages, loading.final_lsns, strict=True) if lsn >= point]
         if later:
             lsns = [lsn for lsn in loading.final_lsns if lsn >= point]
