@@ -45,6 +45,14 @@ VIEWS = {
     "counted": "SELECT k, count(*) AS n, sum(id) AS t FROM keyed GROUP BY k",
     "total": "SELECT count(*) AS n FROM loose",
     "extreme": "SELECT k, max(s) AS m FROM keyed GROUP BY k",
+    "extreme_of_all": "SELECT min(s) AS a, max(k) AS b, median(k) AS m FROM loose",
+    "distinct_values": "SELECT k, count(DISTINCT s) AS n, sum(id) AS t FROM keyed GROUP BY k",
+    "spread": "SELECT s, var_pop(k) AS v, corr(k, k * k) AS c FROM loose GROUP BY s",
+    "sessions": """
+        SELECT session_window.start AS s, k, count(*) AS n FROM (SELECT timestamp_seconds(id) AS t, k FROM keyed)
+        GROUP BY session_window(t, '2 seconds'), k""",
+    "listed": "SELECT k, collect_list(s) AS l FROM keyed GROUP BY k",
+    "all_listed": "SELECT collect_list(s) AS l FROM loose",
     "ranked": "SELECT id, row_number() OVER (PARTITION BY k ORDER BY s, id) AS r FROM keyed",
     "shared_once": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE n > 1",
     "shared_again": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE t = 'a'",

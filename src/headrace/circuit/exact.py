@@ -118,10 +118,10 @@ def accumulate(values: Doubles, weights: Integers, starts: Integers) -> Accumula
     mantissa |= (field != 0).astype(np.int64) << 52
     mantissa[odd] = 0
     np.negative(mantissa, where=bits < 0, out=mantissa)
-    return Accumulators(_scatter(mantissa, np.maximum(field - 1, 0), weights, group, len(starts) - 1), specials)
+    return Accumulators(scatter(mantissa, np.maximum(field - 1, 0), weights, group, len(starts) - 1), specials)
 
 
-def _scatter(mantissa: Integers, position: Integers, weights: Integers, group: Integers, groups: int) -> Limbs:
+def scatter(mantissa: Integers, position: Integers, weights: Integers, group: Integers, groups: int) -> Limbs:
     """Sums of ``weight * mantissa * 2**position`` by group; each product is spread over three limbs."""
     parts = []
     while len(mantissa):

@@ -7,18 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.circuit import node
+from headrace.circuit.moments import OF_ONE, OF_TWO
 from headrace.circuit.operators import OPERATORS, inner_join, outer_join, recursion
 
 COSTS = {
     node.Join: "the change x its partners",
     node.Aggregate: "the change and its groups",
+    node.OrderedAggregate: "the change, its groups and the logarithm of their values",
     node.Regroup: "the change and the rows of its groups",
     node.Loop: "the change, at each level it reaches",
     node.Sessions: "the change and the rows of its other group keys",
     node.Window: "the change and the rows of its partitions",
 }
 
-NAMES = {node.Loop: "recursion", node.Feed: "read", node.Shared: "read", node.Regroup: "regroup"}
+NAMES = {
+    node.Loop: "recursion",
+    node.Feed: "read",
+    node.Shared: "read",
+    node.Regroup: "regroup",
+    node.OrderedAggregate: "ordered aggregate",
+}
+STATISTICS = frozenset({*OF_ONE, *OF_TWO})
 
 
 def operators(root: node.Node) -> list[str]:
@@ -44,9 +53,29 @@ def rule(of: node.Node) -> tuple[str, str]:
     else:
         kind = node.Feed if isinstance(of, node.Feed) else type(of)
         text = sys.modules[OPERATORS[kind].__module__].__doc__ or ""
-    first = text.strip().splitlines()[0]
+    first = text.strip().splitlines()[0] + exactness(of)
     state = next((line for line in text.split("\n") if "State:" in line), "State: none.")
     return first, state[state.index("State:") + 7 :].strip()
+
+
+def cost(of: node.Node) -> str:
+    """What a step's work follows."""
+    if isinstance(of, node.Regroup) and not of.keys:
+        return "all rows of its input, whenever one changes"
+    return COSTS.get(type(of), "the change")
+
+
+def exactness(of: node.Node) -> str:
+    """What an aggregate of floating-point numbers means, where that is not what plain Spark answers."""
+    if not isinstance(of, node.Aggregate):
+        return ""
+    rounded = [
+        a.function for a in of.accumulations
+        if a.function in STATISTICS
+        or (a.function.removeprefix("try_") in ("sum", "avg") and a.arguments[0].type in ("float", "double"))
+    ]  # fmt: skip
+    names = ", ".join(dict.fromkeys(rounded))
+    return f" {names}: the exact result over all rows, rounded once." if names else ""
 
 
 def explain(view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
@@ -60,9 +89,9 @@ def explain(view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int,
                 "rule": law,
                 "state": state if of.stateful else "none",
                 "bound": "its input"
-                if of.stateful and not isinstance(of, node.Aggregate)
+                if of.stateful and (isinstance(of, node.OrderedAggregate) or not isinstance(of, node.Aggregate))
                 else ("its groups" if of.stateful else "none"),
-                "cost": COSTS.get(type(of), "the change"),
+                "cost": cost(of),
             }
         )
     rows, size = sum(r for _, r, _ in sizes.values()), sum(b for _, _, b in sizes.values())

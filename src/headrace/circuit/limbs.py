@@ -137,6 +137,15 @@ class Limbs:
         """Number ``index``, with ``low >= 0``, as a Python integer: for the rare slow path."""
         return sum(int(digit) << (32 * j) for j, digit in enumerate(self.digits[:, index], self.low))
 
+    def all_exact(self) -> list[int]:
+        """All numbers, with ``low >= 0``, as Python integers."""
+        words = np.ascontiguousarray((self.digits & _MASK).astype(np.uint32).T)
+        size, packed = words.shape[1] * 4, words.tobytes()
+        shift = 32 * self.low
+        return [
+            int.from_bytes(packed[at : at + size], "little", signed=True) << shift for at in range(0, len(packed), size)
+        ]
+
     def replaced(self, indices: npt.NDArray[Any], numbers: list[int]) -> Limbs:
         """Other non-negative numbers at ``indices``: for the rare slow path."""
         kept = self.digits.copy()

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.circuit.local import Local
 
@@ -163,15 +163,22 @@ class Join(Node):
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """One accumulating aggregate: ``count``, ``sum`` or ``avg`` of an argument (None counts rows)."""
+    """One aggregate that is maintained by itself: a function of ``headrace.circuit.slots``, or one of the order.
+
+    A row of which an argument is NULL does not count; ``count`` of no argument counts every row. ``details`` of a
+    percentile: its fractions, whether an array of them is the result, whether the order is descending.
+    """
 
     function: str
-    argument: Expression | None
+    arguments: tuple[Expression, ...]
     type: str
+    distinct: bool = False
+    details: tuple[tuple[float, ...], bool, bool] | tuple[()] = ()
 
     @property
     def text(self) -> str:
-        return f"{self.function}({self.argument.text if self.argument else '*'}):{self.type}"
+        given = ", ".join(a.text for a in self.arguments) or "*"
+        return f"{self.function}({'distinct ' if self.distinct else ''}{given}):{self.type}{self.details or ''}"
 
 
 @dataclass(frozen=True)
@@ -192,8 +199,18 @@ class Aggregate(Unary):
 
 
 @dataclass(frozen=True)
+class OrderedAggregate(Aggregate):
+    """Aggregates of which some ask for the values of their group in order, or for each distinct one once."""
+
+
+@dataclass(frozen=True)
 class Regroup(Unary):
-    """Any other aggregate with keys, recomputed by Spark for the touched keys: ``results`` contain the functions."""
+    """Any other aggregate, recomputed by Spark for the touched keys: ``results`` contain the functions.
+
+    Without keys they count only rows whose column ``COUNTED`` is true.
+    """
+
+    COUNTED: ClassVar[str] = "_p"
 
     keys: tuple[Expression, ...]
     results: tuple[Expression, ...]

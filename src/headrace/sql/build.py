@@ -106,11 +106,11 @@ class Build:
         malformed = self.expressions.If(known, self.literal("a time without a date"), child)
         return expression.withNewChildren(self.catalyst.seq([malformed]))
 
-    def function(self, body: Callable[[pa.Array], pa.Array], argument: Any) -> Any:
-        """A call of a Python function over Arrow arrays that gives a double; the same text at every planning."""
+    def function(self, body: Callable[[pa.Array], pa.Array], argument: Any, result: str = "double") -> Any:
+        """A call of a Python function over Arrow arrays; the same text at every planning."""
         name = body.__name__
         if name not in self._functions:
-            self._functions[name] = arrow_udf(body, "double")._unwrapped._judf
+            self._functions[name] = arrow_udf(body, result)._unwrapped._judf
         made = self._functions[name].builder(self.catalyst.seq([argument]))
         fixed = self.expressions.ExprId.apply(0)
         return self.expressions.PythonUDF(

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from headrace.sql.build import Build
-from headrace.sql.canonical_aggregate import Aggregates, accumulates
+from headrace.sql.canonical_aggregate import Aggregates
 from headrace.sql.canonical_window import Windows
 from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.tree import SUBQUERIES, Tree
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
@@ -101,7 +102,7 @@ class _Canonical:
             return expression
 
         self.tree.with_expressions(plan, lambda e: self.tree.transformed(e, collect))
-        exact = self.for_batch or not all(accumulates(a) for a in found)
+        exact = self.for_batch or not all(maintained(self.catalyst, a) for a in found)
 
         def close(expression: Any) -> Any:
             if class_name(expression) != "AggregateExpression":

@@ -8,12 +8,15 @@ from typing import Any
 from headrace.model.errors import HeadraceError
 from headrace.sql.build import Build
 from headrace.sql.catalyst import class_name, type_text
-from headrace.sql.exact_sums import exact_mean, exact_sum
-from headrace.sql.lowering.aggregate import ACCUMULATING, EXACT_INPUTS
+from headrace.sql.exact_statistics import STATISTICS
+from headrace.sql.exact_sums import decimal_mean, decimal_sum, exact_mean, exact_sum
+from headrace.sql.lowering.aggregate_functions import STATISTICS as STATISTIC_NAMES
+from headrace.sql.lowering.aggregate_functions import forgives
 
 _BITS = ("BitAndAgg", "BitOrAgg", "BitXorAgg", "BitmapAndAgg", "BitmapConstructAgg", "BitmapOrAgg")
-UNTOUCHED = ("Count", "PivotFirst", *_BITS)
+UNTOUCHED = ("Count", *_BITS)
 _INTEGRAL = ("tinyint", "smallint", "int", "bigint")
+_SAFE_DIGITS = 28  # Spark's own sum of decimals of more may overflow on the way to a result that fits
 
 
 class Aggregates:
@@ -28,6 +31,7 @@ class Aggregates:
             "Min": self.normalized,
             "Percentile": self.normalized,
             "PercentileDisc": self.normalized,
+            "HyperLogLogPlusPlus": self.normalized,  # the greatest of each register, in whichever order
             "CollectList": self.sorted,
             "CollectSet": self.sorted,
             "CollectUnion": self.sorted,
@@ -38,8 +42,10 @@ class Aggregates:
             "MaxMinByK": self.by,
             "Mode": self.mode,
             "ListAgg": self.listed,
+            "PivotFirst": self.pivot,
             "Sum": self.sum,
             "Average": self.average,
+            **dict.fromkeys(STATISTIC_NAMES, self.statistic),
         }
 
     def replace(self, aggregate: Any, exact: bool) -> Any:
@@ -88,7 +94,10 @@ class Aggregates:
         name = function.prettyName()
         value, order = (self.build.normal(self.build.orderable(e, name)) for e in (value, order))
         pair = self.build.present(order, self.build.struct(o=order, v=value))
-        return self.of(self.with_children(function, [value, pair, *count]), aggregate)
+        if count:
+            return self.of(self.with_children(function, [value, pair, *count]), aggregate)
+        extreme = self.made.Min(pair) if class_name(function) == "MinBy" else self.made.Max(pair)
+        return self.build.field(self.of(extreme, aggregate), 1)
 
     def mode(self, aggregate: Any, function: Any, _: bool) -> Any:
         child = self.build.normal(self.build.orderable(function.child(), "mode"))
@@ -105,12 +114,29 @@ class Aggregates:
             self.made.ListAgg(function.child(), function.delimiter(), self.catalyst.seq(orders), 0, 0), aggregate
         )
 
+    def pivot(self, aggregate: Any, function: Any, _: bool) -> Any:
+        """The one value there is of each pivoted value, as the greatest: an array in their order."""
+        column, value = function.pivotColumn(), self.build.orderable(function.valueColumn(), "PIVOT")
+        types, values = self.build.types, function.pivotColumnValues()
+        # As one literal of all: a value by itself would not cross the bridge with its type.
+        known = self.catalyst.jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(values)
+        listed = self.build.expressions.Literal(known, types.DataTypes.createArrayType(column.dataType()))
+        elements = []
+        for i in range(values.size()):
+            wanted = self.build.expressions.GetArrayItem(listed, self.build.literal(i), False)
+            mine = self.build.expressions.EqualNullSafe(column, wanted)
+            chosen = self.build.expressions.If(mine, value, self.build.null(value.dataType()))
+            elements.append(self.of(self.made.Max(chosen), aggregate))
+        return self.build.expressions.CreateArray(self.catalyst.seq(elements), False)
+
     def sum(self, aggregate: Any, function: Any, exact: bool) -> Any:
         kind = type_text(function.child())
         if not exact:
             return aggregate
         if kind in ("float", "double"):
             return self.build.function(exact_sum, self.doubles(aggregate, function))
+        if kind.startswith("decimal") and _digits(kind) > _SAFE_DIGITS:
+            return self.of_decimals(decimal_sum, aggregate, function)
         if kind != "bigint":  # smaller integers cannot overflow on the way
             return aggregate
         mode = function.evalContext().evalMode()
@@ -118,6 +144,8 @@ class Aggregates:
 
     def average(self, aggregate: Any, function: Any, exact: bool) -> Any:
         kind = type_text(function.child())
+        if exact and kind.startswith("decimal") and _digits(kind) > _SAFE_DIGITS:
+            return self.of_decimals(decimal_mean, aggregate, function)
         if not exact or kind not in ("float", "double", *_INTEGRAL):
             return aggregate
         if kind in ("float", "double"):
@@ -128,9 +156,29 @@ class Aggregates:
         context = self.build.expressions.NumericEvalContext(self.build.expressions.EvalMode.LEGACY(), True)
         return self.build.expressions.Divide(total, self.build.cast(count, double), context)
 
+    def statistic(self, aggregate: Any, function: Any, exact: bool) -> Any:
+        """A variance, correlation or regression over the list of the values, or of pairs without a NULL."""
+        if not exact:
+            return aggregate
+        children = self.catalyst.items(function.children())
+        body = STATISTICS[STATISTIC_NAMES[class_name(function)]]
+        if len(children) == 1:
+            return self.build.function(body, self.of(self.made.CollectList(children[0]), aggregate))
+        pair = self.build.struct(x=children[0], y=children[1])
+        for child in children:
+            pair = self.build.present(child, pair)
+        return self.build.function(body, self.of(self.made.CollectList(pair), aggregate))
+
     def doubles(self, aggregate: Any, function: Any) -> Any:
         child = self.build.cast(function.child(), self.build.types.DataTypes.DoubleType)
         return self.of(self.made.CollectList(child), aggregate)
+
+    def of_decimals(self, body: Callable[..., Any], aggregate: Any, function: Any) -> Any:
+        """``body(precision, scale, forgiving)`` over the list of the values."""
+        values = self.of(self.made.CollectList(function.child()), aggregate)
+        result = function.dataType()
+        made = body(int(result.precision()), int(result.scale()), forgives(function))
+        return self.build.function(made, values, type_text(function))
 
     def wide_sum(self, aggregate: Any, function: Any) -> Any:
         """The sum of integers as decimal: exact whatever it passes through on the way."""
@@ -140,10 +188,5 @@ class Aggregates:
         return function.withNewChildren(self.catalyst.seq(children))
 
 
-def accumulates(aggregate: Any) -> bool:
-    """Whether the circuit adds and subtracts this aggregate, exactly by itself (as headrace.sql.plan lowers it)."""
-    function = aggregate.aggregateFunction()
-    kind = class_name(function)
-    if aggregate.isDistinct() or kind not in ACCUMULATING:
-        return False
-    return kind == "Count" or type_text(function.child()).startswith(EXACT_INPUTS)
+def _digits(kind: str) -> int:
+    return int(kind.removeprefix("decimal(").split(",")[0])

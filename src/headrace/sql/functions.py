@@ -59,7 +59,8 @@ variant_explode_outer
 """
 
 AGGREGATES = """
-any bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or count count_if every
+any approx_count_distinct bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or
+count count_if every
 grouping grouping_id median percentile percentile_cont percentile_disc regr_count some
 """
 
@@ -74,6 +75,12 @@ CANONICALISED: tuple[tuple[str, str], ...] = (
         "avg mean regr_avgx regr_avgy sum",
         "over float and double the correctly rounded exact result, whatever the order",
     ),
+    (
+        "corr covar_pop covar_samp kurtosis regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness std "
+        "stddev stddev_pop stddev_samp var_pop var_samp variance",
+        "the correctly rounded exact result over the values as doubles, whatever the order",
+    ),
+    ("try_avg try_sum", "as avg and sum; NULL where the exact result does not fit"),
     ("array_agg collect_list", "sorted, NULLs first where kept; in a window, in the window's order"),
     ("collect_set collect_union", "sorted"),
     ("any_value first first_value", "the least value, NULL first; in a window, the first row in its order"),
@@ -118,7 +125,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     (
         "sql.not_deterministic",
         "it is approximate: its answer depends on the order of the rows",
-        "approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine "
+        "approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine "
         "approx_top_k_estimate histogram_numeric percentile_approx",
     ),
     (
@@ -147,15 +154,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     (
         "sql.not_deterministic",
         "its floating accumulation is not exact yet",
-        """
-        corr covar_pop covar_samp kurtosis regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness std
-        stddev stddev_pop stddev_samp var_pop var_samp variance vector_avg vector_sum
-        """,
-    ),
-    (
-        "sql.not_deterministic",
-        "whether it overflows depends on the order of the rows; use sum or avg",
-        "try_avg try_sum",
+        "vector_avg vector_sum",
     ),
     (
         "sql.not_deterministic",

@@ -6,7 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.circuit import node
-from headrace.circuit.operators import aggregate, feed, inner_join, linear, outer_join, regroup, session, window
+from headrace.circuit.operators import (
+    aggregate,
+    feed,
+    inner_join,
+    linear,
+    ordered_aggregate,
+    outer_join,
+    regroup,
+    session,
+    window,
+)
 
 
 def _join(builder: Any, join: node.Join) -> Any:
@@ -23,6 +33,7 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Union: linear.union,
     node.Join: _join,
     node.Aggregate: aggregate.delta,
+    node.OrderedAggregate: ordered_aggregate.delta,
     node.Regroup: regroup.delta,
     node.Sessions: session.delta,
     node.Window: window.delta,

@@ -1,8 +1,8 @@
 """d gamma(A): for each touched group, -(its row before) +(its row after adding the group's part of dA).
 
-count, sum and avg by exact accumulators that add and subtract: integers and decimals as limbs of the unscaled
-value, floats as a sum that is rounded once. Overflow is checked on what is emitted only, since a change that
-cancels may pass through it. State: one row of accumulators a group; bounded by the number of groups.
+Exact accumulators that add and subtract: counts; sums and means; variances, correlations and regressions by exact
+sums of powers and products, rounded once; bitwise functions by how often each bit is set.
+State: one row of accumulators a group; bounded by the number of groups.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.circuit import exact, node
+from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, computed
 from headrace.circuit.hashing import group_hash
+from headrace.circuit.moments import OF_ONE, OF_TWO
+from headrace.circuit.slots import BITWISE, Groups, Part, Slot, offsets
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
@@ -30,80 +31,26 @@ if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
 ROWS = "n"  # bigint: rows in the group
-Sums = exact.Accumulators | exact.IntegerAccumulators
+Columns = list[pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One accumulation inside the stage: its function, its argument's type (None: counts rows), its result type."""
+class Segments:
+    """A step's rows by group and instant.
 
-    function: str
-    argument: str | None
-    result: str
+    ``table``: sorted so; rows ``starts[s]:starts[s + 1]`` make segment s, of group ``of_group[s]``; segments
+    ``firsts[g]:firsts[g + 1]`` are those of group g, whose ``_h`` and key is row g of ``groups``.
+    """
 
-    @property
-    def floating(self) -> bool:
-        return self.argument in ("float", "double")
+    table: pa.Table
+    starts: np.ndarray
+    of_group: np.ndarray
+    firsts: np.ndarray
+    groups: pa.Table
 
-    def accumulators(self) -> type[Sums]:
-        return exact.Accumulators if self.floating else exact.IntegerAccumulators
-
-    @property
-    def sums(self) -> bool:
-        return self.function != "count"
-
-
-@dataclass
-class Groups:
-    """Accumulators of n groups (or of groups at instants): row counts, and for each part a count and a sum."""
-
-    rows: np.ndarray
-    counts: list[np.ndarray]
-    sums: list[Sums | None]
-
-    def take(self, index: np.ndarray) -> Groups:
-        return Groups(self.rows[index], [c[index] for c in self.counts], [s and s.take(index) for s in self.sums])
-
-    def __add__(self, other: Groups) -> Groups:
-        pairs = zip(self.sums, other.sums, strict=True)
-        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
-        return Groups(self.rows + other.rows, counts, [a + b if a is not None else None for a, b in pairs])  # type: ignore[operator]
-
-    def running(self, starts: np.ndarray) -> Groups:
-        """Running totals within segments (``starts`` ends with the length)."""
-        return Groups(
-            _running(self.rows, starts),
-            [_running(c, starts) for c in self.counts],
-            [s and s.cumsum(starts) for s in self.sums],
-        )
-
-
-def _running(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    total = np.cumsum(values)
-    before = np.r_[0, total][starts[:-1]]
-    result: np.ndarray = total - np.repeat(before, np.diff(starts))
-    return result
-
-
-class Accumulate:
-    """Input ``_h``, ``_w``, ``_i``, ``g0 ..``, ``a0 ..``; output ``g0 ..``, ``v0 ..``, ``_w``, ``_i``."""
-
-    def __init__(self, name: str, keys: tuple[str, ...], parts: tuple[Part, ...], partitions: int) -> None:
-        self.name, self.key_types, self.parts, self.partitions = name, keys, parts, partitions
-        self.keys = [f"g{i}" for i in range(len(keys))]
-        self.stored = [*self.keys, ROWS]
-        self.types: list[pa.DataType] = [*[to_arrow(t) for t in keys], pa.int64()]
-        for i, part in enumerate(parts):
-            self.stored += [f"n{i}", f"x{i}"] if part.sums else [f"n{i}"]
-            self.types += [pa.int64(), pa.binary()] if part.sums else [pa.int64()]
-
-    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = gathered(pieces)
-        if table is None:
-            if self.keys or partition() % self.partitions != self.partitions // 2 % self.partitions:
-                return
-            table = self.nothing()
-        order, new = key_order(table, self.keys, [column(table, INSTANT)])
+    @classmethod
+    def of(cls, table: pa.Table, keys: list[str]) -> Segments:
+        order, new = key_order(table, keys, [column(table, INSTANT)])
         table = table.take(pa.array(order)).combine_chunks()
         instants = column(table, INSTANT)
         segment = new.copy()
@@ -111,28 +58,69 @@ class Accumulate:
         starts = np.flatnonzero(segment)
         of_group = np.cumsum(new)[starts] - 1
         firsts = np.r_[np.flatnonzero(np.r_[True, of_group[1:] != of_group[:-1]]), len(starts)]
-        groups = table.select([HASH, *self.keys]).take(pa.array(starts[firsts[:-1]]))
-        kept = self.kept(column(groups, HASH))
-        found = lookup(groups, kept, self.keys)
+        groups = table.select([HASH, *keys]).take(pa.array(starts[firsts[:-1]]))
+        return cls(table, np.r_[starts, table.num_rows], of_group, firsts, groups)
+
+    def __len__(self) -> int:
+        return len(self.of_group)
+
+    @property
+    def instants(self) -> np.ndarray:
+        """The instant of each segment."""
+        instants: np.ndarray = column(self.table, INSTANT)[self.starts[:-1]]
+        return instants
+
+    @property
+    def is_first(self) -> np.ndarray:
+        """Which segments are the first of their group."""
+        first = np.zeros(len(self), bool)
+        first[self.firsts[:-1]] = True
+        return first
+
+
+class Accumulate:
+    """Input ``_h``, ``_w``, ``_i``, ``g0 ..``, ``a0 ..``; output ``g0 ..``, ``v0 ..``, ``_w``, ``_i``."""
+
+    def __init__(
+        self, name: str, keys: tuple[str, ...], arguments: tuple[str, ...], slots: tuple[Slot, ...],
+        parts: tuple[Part, ...], partitions: int,
+    ) -> None:  # fmt: skip
+        self.name, self.key_types, self.argument_types, self.slots = name, keys, arguments, slots
+        self.parts, self.partitions = parts, partitions
+        self.keys = [f"g{i}" for i in range(len(keys))]
+        self.kinds = [kind for slot in slots for kind in slot.sums]
+        self.at = offsets(slots)
+        counts, sums = [f"n{i}" for i in range(len(slots))], [f"x{i}" for i in range(len(self.kinds))]
+        self.stored = [*self.keys, ROWS, *counts, *sums]
+        self.types: list[pa.DataType] = [*[to_arrow(t) for t in keys], pa.int64()]
+        self.types += [pa.int64()] * len(counts) + [pa.binary()] * len(sums)
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = gathered(pieces)
+        if table is None:
+            if self.keys or partition() % self.partitions != self.partitions // 2 % self.partitions:
+                return
+            table = self.nothing()
+        given = Segments.of(table, self.keys)
+        of_group, firsts, is_first = given.of_group, given.firsts, given.is_first
+        kept = self.kept(column(given.groups, HASH))
+        found = lookup(given.groups, kept, self.keys)
         old = self.read(kept, found)
-        change = self.totals(table, np.r_[starts, table.num_rows]).running(firsts)
-        after = old.take(of_group) + change
-        is_first = np.zeros(len(starts), bool)
-        is_first[firsts[:-1]] = True
+        after = old.take(of_group) + self.totals(given).running(firsts)
         before = _before(old.take(of_group), after, is_first)
         existed = np.where(is_first, (found >= 0)[of_group], True) if not self.keys else before.rows > 0
-        yield from self.emit(groups.take(pa.array(of_group)), before, after, existed, instants[starts])
-        self.write(groups, kept, found, after.take(firsts[1:] - 1))
+        exists = after.rows > 0 if self.keys else np.ones(len(given), bool)
+        if (after.rows < 0).any():
+            raise ArithmeticError("a group has fewer rows than none")
+        values = self.values(given, before, existed, after, exists)
+        yield from self.emit(given, values, existed, exists)
+        self.write(given, kept, found, after.take(firsts[1:] - 1))
 
     def nothing(self) -> pa.Table:
         """One row of weight 0: a global aggregate has its row over nothing."""
         columns = [pa.array([0], pa.int64()), pa.array([0], pa.int64()), pa.array([1], pa.int32())]
-        names = [HASH, WEIGHT, INSTANT]
-        for i, part in enumerate(self.parts):
-            if part.argument is not None:
-                columns.append(pa.nulls(1, to_arrow(part.argument)))
-                names.append(f"a{i}")
-        return pa.table(columns, names=names)
+        columns += [pa.nulls(1, to_arrow(t)) for t in self.argument_types]
+        return pa.table(columns, names=[HASH, WEIGHT, INSTANT, *[f"a{i}" for i in range(len(self.argument_types))]])
 
     def kept(self, hashes: np.ndarray) -> pa.Table:
         empty = pa.schema(list(zip([HASH, WEIGHT, *self.stored], [pa.int64(), pa.int64(), *self.types], strict=True)))
@@ -147,47 +135,55 @@ class Accumulate:
             values: np.ndarray = rows[name].fill_null(0).to_numpy()
             return values
 
-        sums = [p.accumulators().from_arrow(rows[f"x{i}"]) if p.sums else None for i, p in enumerate(self.parts)]
-        return Groups(number(ROWS), [number(f"n{i}") for i in range(len(self.parts))], sums)
+        sums = [kind.from_arrow(rows[f"x{i}"]) for i, kind in enumerate(self.kinds)]
+        return Groups(number(ROWS), [number(f"n{i}") for i in range(len(self.slots))], sums)
 
-    def totals(self, table: pa.Table, starts: np.ndarray) -> Groups:
+    def totals(self, given: Segments) -> Groups:
         """What each segment of rows adds."""
-        weights = column(table, WEIGHT)
-        counts, sums = [], []
-        for i, part in enumerate(self.parts):
-            present = weights if part.argument is None else np.where(table[f"a{i}"].is_valid().to_numpy(), weights, 0)
-            counts.append(np.add.reduceat(present, starts[:-1]))
-            sums.append(_sums(part, table, i, present, starts))
-        return Groups(np.add.reduceat(weights, starts[:-1]), counts, sums)
+        rows = column(given.table, WEIGHT)
+        found = [slot.totals(given.table, self.weights(given, slot), given.starts) for slot in self.slots]
+        sums = [s for _, sums in found for s in sums]
+        return Groups(np.add.reduceat(rows, given.starts[:-1]), [count for count, _ in found], sums)
+
+    def weights(self, given: Segments, slot: Slot) -> np.ndarray:
+        """How often each row counts for a slot."""
+        return column(given.table, WEIGHT)
+
+    def values(
+        self, given: Segments, before: Groups, existed: np.ndarray, after: Groups, exists: np.ndarray
+    ) -> tuple[Columns, Columns]:
+        """``v0 ..`` of each segment before and after it."""
+        return self.results(before, existed), self.results(after, exists)
+
+    def results(self, groups: Groups, wanted: np.ndarray) -> Columns:
+        columns = []
+        for part in self.parts:
+            slot, first = self.slots[part.slot], self.at[part.slot]
+            sums = groups.sums[first : first + len(slot.sums)]
+            columns.append(part.value(slot, groups.counts[part.slot], sums, wanted))
+        return columns
 
     def emit(
-        self, keys: pa.Table, before: Groups, after: Groups, existed: np.ndarray, instants: np.ndarray
+        self, given: Segments, values: tuple[Columns, Columns], existed: np.ndarray, exists: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
-        exists = after.rows > 0 if self.keys else np.ones(len(instants), bool)
-        if (after.rows < 0).any():
-            raise ArithmeticError("a group has fewer rows than none")
-        old, new = self.results(before, existed), self.results(after, exists)
-        changed = ~(existed & exists & same(old, new, len(instants)))
-        names = [*self.keys, *[f"v{i}" for i in range(len(self.parts))], WEIGHT, INSTANT]
-        for values, chosen, weight in ((old, existed & changed, -1), (new, exists & changed, 1)):
+        old, new = values
+        changed = ~(existed & exists & same(old, new, len(given)))
+        keys, instants = given.groups.take(pa.array(given.of_group)), given.instants
+        names = [*self.keys, *[f"v{i}" for i in range(len(new))], WEIGHT, INSTANT]
+        for side, chosen, weight in ((old, existed & changed, -1), (new, exists & changed, 1)):
             index = pa.array(np.flatnonzero(chosen))
-            columns = [keys[k].take(index) for k in self.keys] + [v.take(index) for v in values]
+            columns = [keys[k].take(index) for k in self.keys] + [v.take(index) for v in side]
             weights = pa.array(np.full(len(index), weight, np.int64))
             yield from batches(pa.table([*columns, weights, pa.array(instants[chosen])], names=names))
 
-    def results(self, groups: Groups, wanted: np.ndarray) -> list[pa.Array]:
-        return [_result(p, groups.counts[i], groups.sums[i], wanted) for i, p in enumerate(self.parts)]
-
-    def write(self, groups: pa.Table, kept: pa.Table, found: np.ndarray, after: Groups) -> None:
+    def write(self, given: Segments, kept: pa.Table, found: np.ndarray, after: Groups) -> None:
         """The step's run: the kept row of each touched group goes, its new one comes."""
         alive = np.flatnonzero(after.rows > 0) if self.keys else np.arange(len(after.rows))
         index = pa.array(alive)
-        columns = [groups[HASH].take(index), pa.array(np.ones(len(alive), np.int64))]
-        columns += [groups[k].take(index) for k in self.keys] + [pa.array(after.rows[alive])]
-        for count, total in zip(after.counts, after.sums, strict=True):
-            columns.append(pa.array(count[alive]))
-            if total is not None:
-                columns.append(total.take(alive).to_arrow())
+        columns = [given.groups[HASH].take(index), pa.array(np.ones(len(alive), np.int64))]
+        columns += [given.groups[k].take(index) for k in self.keys] + [pa.array(after.rows[alive])]
+        columns += [pa.array(count[alive]) for count in after.counts]
+        columns += [total.take(alive).to_arrow() for total in after.sums]
         new = pa.table(columns, names=[HASH, WEIGHT, *self.stored])
         gone = kept.take(pa.array(found[found >= 0]))
         gone = gone.set_column(1, WEIGHT, pa.array(np.full(gone.num_rows, -1, np.int64)))
@@ -200,74 +196,64 @@ def _before(old: Groups, after: Groups, is_first: np.ndarray) -> Groups:
     if is_first.all():
         return old
     previous = np.maximum(np.arange(len(is_first)) - 1, 0)
-    index = np.where(is_first, np.arange(len(is_first)), len(is_first) + previous)
-
-    def mixed(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        values: np.ndarray = np.r_[a, b][index]
-        return values
-
-    sums: list[Sums | None] = []
-    for a, b in zip(old.sums, after.sums, strict=True):
-        if a is None or b is None:
-            sums.append(None)
-            continue
-        encoded = pa.chunked_array([a.to_arrow(), b.to_arrow()]).take(pa.array(index))
-        sums.append(type(a).from_arrow(encoded))
-    counts = [mixed(a, b) for a, b in zip(old.counts, after.counts, strict=True)]
-    return Groups(mixed(old.rows, after.rows), counts, sums)
+    return old.mixed(after, np.where(is_first, np.arange(len(is_first)), len(is_first) + previous))
 
 
-def _sums(part: Part, table: pa.Table, i: int, weights: np.ndarray, starts: np.ndarray) -> Sums | None:
-    if not part.sums:
-        return None
-    values = table[f"a{i}"].combine_chunks()
-    if part.floating:
-        doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-        return exact.accumulate(doubles, weights, starts)
-    return exact.IntegerAccumulators.accumulate(exact.integer_limbs(values), weights, starts)
+def slot_kind(accumulation: node.Accumulation) -> str:
+    """The kind of state that an accumulation needs."""
+    name = accumulation.function
+    if name == "count":
+        return "count"
+    if name in BITWISE:
+        return "bits"
+    if name in OF_TWO:
+        return "pairs"
+    if name in OF_ONE:
+        return "moments4" if name in ("skewness", "kurtosis") else "moments2"
+    return "sum"
 
 
-def _result(part: Part, counts: np.ndarray, total: Sums | None, wanted: np.ndarray) -> pa.Array:
-    """The aggregate's value of each group, NULL where nothing was counted; raises where a wanted one overflows."""
-    if total is None:
-        return pa.array(counts)
-    some = counts > 0
-    safe = np.where(some, counts, 1)
-    arrow = to_arrow(part.result)
-    if isinstance(total, exact.Accumulators):
-        doubles = total.round() if part.function == "sum" else total.mean(safe)
-        return pa.array(doubles, mask=~some)
-    if pa.types.is_decimal(arrow):
-        assert part.argument is not None
-        scale = to_arrow(part.argument).scale if part.argument.startswith("decimal") else 0
-        if part.function == "sum":
-            values, overflow = total.to_decimal(arrow.precision, arrow.scale)
-        else:
-            values, overflow = total.mean_decimal(safe, arrow.precision, arrow.scale, scale)
-        _check(part, overflow & some & wanted)
-        return pc.if_else(pa.array(some), values, pa.nulls(len(some), arrow))
-    if part.function == "avg":
-        return pa.array(total.mean_double(safe), mask=~some)
-    integers, overflow = total.to_int64()
-    _check(part, overflow & some & wanted)
-    return pa.array(integers, mask=~some)
-
-
-def _check(part: Part, overflow: np.ndarray) -> None:
-    if overflow.any():
-        raise ArithmeticError(f"[ARITHMETIC_OVERFLOW] {part.function} of {part.argument} does not fit {part.result}")
+def arguments_of(this: node.Aggregate) -> list[node.Expression]:
+    """What the stage sees of a row as ``a0 ..``, each once."""
+    return list({e.text: e for a in this.accumulations for e in a.arguments}.values())
 
 
 def delta(builder: Builder, this: node.Aggregate) -> Flow:
 
-    keys = [computed(f"g{i}", k) for i, k in enumerate(this.keys)]
-    arguments = [computed(f"a{i}", a.argument) for i, a in enumerate(this.accumulations) if a.argument is not None]
-    changed = builder.delta(this.child).select([group_hash(this.keys), *change(), *keys, *arguments])
-    key_types = tuple(k.type for k in this.keys)
-    parts = tuple(Part(a.function, a.argument.type if a.argument else None, a.type) for a in this.accumulations)
+    slots: list[Slot] = []
+    parts = tuple(_part(this, a, slots) for a in this.accumulations)
     name = hashlib.blake2b(f"aggregate:{this.fingerprint}".encode(), digest_size=12).hexdigest()
     builder.own(name)
-    stage = Accumulate(name, key_types, parts, builder.shape.partitions)
-    outputs = [(f"g{i}", t) for i, t in enumerate(key_types)] + [(f"v{i}", p.result) for i, p in enumerate(parts)]
-    grouped = builder.gather(changed).then(stage, [*outputs, *CHANGE])
-    return grouped.select([*[computed(f"c{i}", e) for i, e in enumerate(this.results)], *change()])
+    keys, arguments = tuple(k.type for k in this.keys), tuple(e.type for e in arguments_of(this))
+    return grouped(builder, this, Accumulate(name, keys, arguments, tuple(slots), parts, builder.shape.partitions))
+
+
+def _part(this: node.Aggregate, accumulation: node.Accumulation, slots: list[Slot]) -> Part:
+    return part_of(accumulation, slots, place_of(this, accumulation), None)
+
+
+def place_of(this: node.Aggregate, accumulation: node.Accumulation) -> tuple[str, ...]:
+    """The names of an accumulation's arguments in the stage."""
+    places = {e.text: f"a{i}" for i, e in enumerate(arguments_of(this))}
+    return tuple(places[e.text] for e in accumulation.arguments)
+
+
+def part_of(accumulation: node.Accumulation, slots: list[Slot], names: tuple[str, ...], once: int | None) -> Part:
+    """The part of an accumulation, its slot among ``slots``, shared or new."""
+    slot = Slot(slot_kind(accumulation), names, tuple(e.type for e in accumulation.arguments), once)
+    if slot not in slots:
+        slots.append(slot)
+    function, forgiving = accumulation.function.removeprefix("try_"), accumulation.function.startswith("try_")
+    return Part(function, slots.index(slot), accumulation.type, forgiving)
+
+
+def grouped(builder: Builder, this: node.Aggregate, stage: Accumulate) -> Flow:
+    """The flow of an aggregate's ``stage``, its results computed."""
+
+    keys = [computed(f"g{i}", k) for i, k in enumerate(this.keys)]
+    arguments = [computed(f"a{i}", e) for i, e in enumerate(arguments_of(this))]
+    changed = builder.delta(this.child).select([group_hash(this.keys), *change(), *keys, *arguments])
+    outputs = [(f"g{i}", k.type) for i, k in enumerate(this.keys)]
+    outputs += [(f"v{i}", a.type) for i, a in enumerate(this.accumulations)]
+    made = builder.gather(changed).then(stage, [*outputs, *CHANGE])
+    return made.select([*[computed(f"c{i}", e) for i, e in enumerate(this.results)], *change()])

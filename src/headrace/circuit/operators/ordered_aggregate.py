@@ -1,0 +1,277 @@
+"""d gamma(A) where gamma asks for the order of a group's values: -(a touched group's row before) +(its row after).
+
+min and max are the first and the last of the values, so a retracted one is followed by the next; a percentile is
+found by its position; DISTINCT counts a value when its number of copies leaves zero and takes it back when that
+returns there. Work follows the change and, for each touched group, the logarithm of its values.
+State: the distinct values of each group in order with their copies, beside the accumulators; bounded by the input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.circuit import node
+from headrace.circuit.flow import Flow
+from headrace.circuit.operators.aggregate import (
+    Accumulate,
+    Columns,
+    Segments,
+    arguments_of,
+    grouped,
+    part_of,
+    place_of,
+)
+from headrace.circuit.slots import Groups, Part, Slot
+from headrace.circuit.task import current, keep
+from headrace.formats.types.arrow import to_arrow
+from headrace.model.delivery import WEIGHT
+from headrace.state.order import Order, SortColumn
+from headrace.state.ordered import QUERY, OrderedArrangement
+from headrace.state.ordered import Groups as Contents
+from headrace.state.ordered_run import PLACE, Layout, arrange
+from headrace.state.rows import row_codes
+from headrace.state.run import HASH, column
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Builder
+
+PERCENTILES = ("percentile", "percentile_disc")
+IN_ORDER = ("min", "max", *PERCENTILES)
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of some arguments in order, by group; rows in which one is NULL have none."""
+
+    name: str
+    arguments: tuple[str, ...]
+    layout: Layout
+
+    @property
+    def order(self) -> Order:
+        return self.layout.order
+
+    def present(self, table: pa.Table) -> np.ndarray:
+        """The rows that have values."""
+        there = column(table, WEIGHT) != 0
+        for name in self.arguments:
+            if table[name].null_count:
+                there &= table[name].is_valid().to_numpy()
+        return np.flatnonzero(there)
+
+    def placed(self, table: pa.Table) -> pa.Table:
+        """Rows that have values, with their place in the order."""
+        return table.append_column(PLACE, self.order.encode([table[name] for name in self.arguments]))
+
+    def kept(self, keys: pa.Table, more: pa.Table | None = None) -> Contents:
+        """The values of groups (``_h`` and key), a query each."""
+        arrangement = OrderedArrangement(current().runs.get(self.name, []), self.layout)
+        return arrangement.groups(column(keys, HASH), [keys[k] for k in self.layout.keys], more)
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A function of the values in order: ``function`` is one of ``IN_ORDER``; see ``node.Accumulation.details``."""
+
+    function: str
+    values: int
+    fractions: tuple[float, ...] = ()
+    several: bool = False
+    descending: bool = False
+
+    def of(self, contents: Contents, name: str, queries: int) -> pa.Array:
+        """The function's value over the contents of each of ``queries``; NULL over none."""
+        if self.function in PERCENTILES:
+            return self._percentiles(contents, name)
+        found = contents.first(1, [name]) if self.function == "min" else contents.last(1, [name])
+        return _aligned(found.rows[name], found.queries, queries)
+
+    def _percentiles(self, contents: Contents, name: str) -> pa.Array:
+        counts = contents.count()
+        columns = [self._percentile(contents, name, counts, fraction) for fraction in self.fractions]
+        if not self.several:
+            return pa.array(columns[0], mask=counts == 0)
+        lists = pa.array(np.stack(columns, axis=1).reshape(-1))
+        offsets = np.arange(len(counts) + 1, dtype=np.int32) * len(columns)
+        whole = pa.ListArray.from_arrays(pa.array(offsets), lists)
+        return whole.take(pa.array(np.arange(len(counts)), mask=counts == 0))
+
+    def _percentile(self, contents: Contents, name: str, counts: np.ndarray, fraction: float) -> np.ndarray:
+        """As Spark computes it, operation by operation: the result must be the same double."""
+        if self.function == "percentile_disc":
+            at = np.maximum(np.ceil(counts * fraction).astype(np.int64) - 1, 0)
+            return self._at(contents, name, counts, at)
+        position = (counts - 1) * fraction
+        lower, higher = np.floor(position), np.ceil(position)
+        low = self._at(contents, name, counts, lower.astype(np.int64))
+        high = self._at(contents, name, counts, higher.astype(np.int64))
+        with np.errstate(invalid="ignore"):
+            between = low + (position - lower) * (high - low)
+        values: np.ndarray = np.where((higher == lower) | (low == high), low, between)
+        return values
+
+    def _at(self, contents: Contents, name: str, counts: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """The values at positions as doubles; anything where there are none."""
+        found = contents.select(counts - 1 - positions if self.descending else positions, [name])
+        values = np.zeros(len(counts))
+        values[found.queries] = _as_doubles(found.rows[name])
+        return values
+
+
+def _as_doubles(values: pa.ChunkedArray) -> np.ndarray:
+    scale = 0
+    if pa.types.is_decimal(values.type):  # of at most 15 digits: the quotient of two exact doubles
+        scale, digits = values.type.scale, values.combine_chunks().cast(pa.decimal128(38, values.type.scale))
+        values = pa.Array.from_buffers(pa.decimal128(38, 0), len(digits), digits.buffers(), offset=digits.offset)
+        values = values.cast(pa.int64())
+    doubles: np.ndarray = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return doubles / 10.0**scale if scale else doubles
+
+
+def _aligned(values: pa.ChunkedArray, queries: np.ndarray, size: int) -> pa.Array:
+    """The value found by each query; NULL where none was."""
+    at = np.full(size, -1, np.int64)
+    at[queries] = np.arange(len(queries))
+    taken = values.take(pa.array(at, mask=at < 0))
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+
+class AccumulateInOrder(Accumulate):
+    """Input and output as of ``Accumulate``. ``picks``: for each result the function of ``values`` it is, or None
+    where the next of ``parts`` makes it."""
+
+    def __init__(self, base: Accumulate, values: Sequence[Values], picks: Sequence[Pick | None]) -> None:
+        self.__dict__.update(base.__dict__)
+        self.ordered, self.picks = tuple(values), tuple(picks)
+
+    def weights(self, given: Segments, slot: Slot) -> np.ndarray:
+        if slot.once is None:
+            return super().weights(given, slot)
+        return self.once(given, self.ordered[slot.once])
+
+    def once(self, given: Segments, values: Values) -> np.ndarray:
+        """For each row +1 where its value enters its group at its instant, -1 where it leaves; 0 otherwise."""
+        rows = values.present(given.table)
+        weights = np.zeros(given.table.num_rows, np.int64)
+        if len(rows) == 0:
+            return weights
+        placed = values.placed(given.table.take(pa.array(rows)))
+        segment = np.searchsorted(given.starts, rows, "right") - 1
+        codes = row_codes([pa.array(given.of_group[segment]), placed[PLACE]])
+        order = np.lexsort((segment, codes))
+        codes, segment = codes[order], segment[order]
+        new = np.r_[True, codes[1:] != codes[:-1]]
+        firsts = np.flatnonzero(new)
+        before = self.copies(values, placed.take(pa.array(order[firsts])))
+        change = column(placed, WEIGHT)[order]
+        total = np.cumsum(change)
+        after = before[np.cumsum(new) - 1] + total - (total[firsts] - change[firsts])[np.cumsum(new) - 1]
+        # What a value has before an instant is what it had after its last row of an earlier one.
+        last = np.r_[new[1:] | (segment[1:] != segment[:-1]), True]
+        ends = np.flatnonzero(last)
+        previous = np.r_[0, after[ends][:-1]]
+        previous[new[np.r_[0, ends[:-1] + 1]]] = before
+        weights[rows[order[ends]]] = (after[ends] > 0).astype(np.int64) - (previous > 0)
+        return weights
+
+    def copies(self, values: Values, wanted: pa.Table) -> np.ndarray:
+        """How often each of some values (``_h``, key, place) is kept."""
+        columns = [wanted[name] for name in values.arguments]
+        bounds = values.order.bounds(columns, False), values.order.bounds(columns, True)
+        return values.kept(wanted).count(*bounds)
+
+    def values(
+        self, given: Segments, before: Groups, existed: np.ndarray, after: Groups, exists: np.ndarray
+    ) -> tuple[Columns, Columns]:
+        old, new = super().values(given, before, existed, after, exists)
+        contents = {
+            i: self.contents(given, values)
+            for i, values in enumerate(self.ordered)
+            if any(p is not None and p.values == i for p in self.picks)
+        }
+        groups = len(given.firsts) - 1
+        index = np.arange(len(given))
+        earlier = pa.array(np.where(given.is_first, given.of_group, groups + index - 1))
+        later = pa.array(groups + index)
+        plain = iter(zip(old, new, strict=True))
+        results = []
+        for pick in self.picks:
+            if pick is None:
+                results.append(next(plain))
+                continue
+            found = pick.of(contents[pick.values], self.ordered[pick.values].arguments[0], groups + len(given))
+            results.append((found.take(earlier), found.take(later)))
+        return [a for a, _ in results], [b for _, b in results]
+
+    def contents(self, given: Segments, values: Values) -> Contents:
+        """A query for each group as it is kept, then one for each segment as it is after it."""
+        rows = values.present(given.table)
+        placed = values.placed(given.table.take(pa.array(rows)))
+        segment = np.searchsorted(given.starts, rows, "right") - 1
+        # Each row is seen by its own segment and the later ones of its group.
+        seen = given.firsts[1:][given.of_group[segment]] - segment
+        index = np.repeat(np.arange(len(rows)), seen)
+        first = np.cumsum(seen) - seen
+        query = np.repeat(segment, seen) + np.arange(len(index)) - np.repeat(first, seen)
+        groups = len(given.firsts) - 1
+        more = placed.take(pa.array(index)).append_column(QUERY, pa.array(groups + query))
+        keys = given.groups.take(pa.array(np.r_[np.arange(groups), given.of_group]))
+        return values.kept(keys, more.select([QUERY, WEIGHT, PLACE, *values.layout.content.names]))
+
+    def write(self, given: Segments, kept: pa.Table, found: np.ndarray, after: Groups) -> None:
+        super().write(given, kept, found, after)
+        for values in self.ordered:
+            rows = values.present(given.table)
+            run = arrange(values.placed(given.table.take(pa.array(rows))), values.layout)
+            if run.num_rows:
+                keep(current(), values.name, run)
+
+
+def delta(builder: Builder, this: node.OrderedAggregate) -> Flow:
+
+    slots: list[Slot] = []
+    parts: list[Part] = []
+    values: list[Values] = []
+    picks: list[Pick | None] = []
+    for accumulation in this.accumulations:
+        names = place_of(this, accumulation)
+        in_order = accumulation.function in IN_ORDER
+        once = _values(this, accumulation, names, values) if in_order or accumulation.distinct else None
+        if in_order:
+            assert once is not None
+            picks.append(Pick(accumulation.function, once, *accumulation.details))
+        else:
+            parts.append(part_of(accumulation, slots, names, once))
+            picks.append(None)
+    name = _name("aggregate", this.fingerprint)
+    for kept in (name, *[v.name for v in values]):
+        builder.own(kept)
+    keys, arguments = tuple(k.type for k in this.keys), tuple(e.type for e in arguments_of(this))
+    base = Accumulate(name, keys, arguments, tuple(slots), tuple(parts), builder.shape.partitions)
+    return grouped(builder, this, AccumulateInOrder(base, values, picks))
+
+
+def _values(
+    this: node.OrderedAggregate, accumulation: node.Accumulation, names: tuple[str, ...], values: list[Values]
+) -> int:
+    """The values of an accumulation's arguments among ``values``, shared or new."""
+    for number, known in enumerate(values):
+        if known.arguments == names:
+            return number
+    types = [to_arrow(e.type) for e in accumulation.arguments]
+    keys = [(f"g{i}", to_arrow(k.type)) for i, k in enumerate(this.keys)]
+    content = pa.schema([*keys, *zip(names, types, strict=True)])
+    layout = Layout(content, Order(tuple(SortColumn(t, nullable=False) for t in types)), tuple(n for n, _ in keys))
+    text = repr([e.text for e in accumulation.arguments])
+    values.append(Values(_name("values", this.fingerprint, text), names, layout))
+    return len(values) - 1
+
+
+def _name(*what: str) -> str:
+    return hashlib.blake2b(":".join(what).encode(), digest_size=12).hexdigest()
