@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-.PHONY: help setup test-deps test lint fmt laws bench-quick endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test lint fmt laws generated bench-quick endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +37,9 @@ fmt: setup ## Format the code and apply the safe fixes
 
 laws: setup ## Run the laws of the operators over many more random histories
 	HEADRACE_LAWS_HISTORIES=$${HEADRACE_LAWS_HISTORIES:-5000} $(BIN)/pytest tests/laws --timeout=0 $(ARGS)
+
+generated: setup ## Hold 20,000 contents of random views, after every commit, against Spark batch; HEADRACE_SEED=2 draws others
+	HEADRACE_GENERATED=$${HEADRACE_GENERATED:-20000} $(BIN)/pytest tests/generator --timeout=0 -s $(ARGS)
 
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 	$(BIN)/python -m benchmarks.quick $(ARGS)

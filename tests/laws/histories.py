@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -41,17 +41,21 @@ Row = tuple[Any, ...]  # the values of a row without its case
 class Table:
     """A table for histories: its columns without ``case_id``, and from which values each is drawn.
 
-    ``key`` names columns beside ``case_id``; a table without is a multiset.
+    ``key`` names columns beside ``case_id``; a table without is a multiset. One that is not ``cased`` has no
+    ``case_id``, and one history only.
     """
 
     name: str
     columns: Mapping[str, str]
     values: Mapping[str, Sequence[Any]]
     key: tuple[str, ...] = ()
+    cased: bool = True
 
     @property
     def relation(self) -> Relation:
         columns = [Column(n, t, n not in self.key) for n, t in self.columns.items()]
+        if not self.cased:
+            return Relation(self.name, tuple(columns), self.key)
         return Relation(self.name, (Column(CASE, "int", False), *columns), (CASE, *self.key) if self.key else ())
 
     @property
@@ -60,6 +64,10 @@ class Table:
 
     def key_of(self, row: Row) -> Row:
         return tuple(row[i] for i in self.key_ordinals)
+
+    def stored(self, case: int, row: Row) -> Row:
+        """A row of a case as the relation has it."""
+        return (case, *row) if self.cased else row
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +116,25 @@ def schedule(rng: random.Random, truncated: Sequence[str] = ()) -> Schedule:
     return tuple(plans)
 
 
-def history(rng: random.Random, tables: Sequence[Table], plan: Schedule) -> History:
-    """A random history of one case; transactions and whole steps may be empty."""
+def history(
+    rng: random.Random,
+    tables: Sequence[Table],
+    plan: Schedule,
+    drawn: Callable[[random.Random, int], Sequence[Table]] | None = None,
+) -> History:
+    """A random history of one case; transactions and whole steps may be empty.
+
+    ``drawn(rng, n)``: which table each change of a transaction of step n is of; without it, few of any.
+    """
     live: dict[str, Any] = {t.name: _Contents(t) for t in tables}
     steps = []
-    for step in plan:
-        idle = rng.random() < 0.15
+    for number, step in enumerate(plan):
+        idle = drawn is None and rng.random() < 0.15
         transactions = []
         for before, after in step.truncates:
             _truncate(live, before)
             changes = []
-            for _ in range(0 if idle else rng.choice((0, 1, 1, 2, 2, 3, 5))):
-                table = rng.choice(tables)
+            for table in drawn(rng, number) if drawn else _few(rng, tables, idle):
                 change = _change(rng, table, live[table.name])
                 live[table.name].apply(change)
                 changes.append(change)
@@ -127,6 +142,11 @@ def history(rng: random.Random, tables: Sequence[Table], plan: Schedule) -> Hist
             transactions.append(tuple(changes))
         steps.append(tuple(transactions))
     return tuple(steps)
+
+
+def _few(rng: random.Random, tables: Sequence[Table], idle: bool) -> Iterator[Table]:
+    for _ in range(0 if idle else rng.choice((0, 1, 1, 2, 2, 3, 5))):
+        yield rng.choice(tables)
 
 
 def _change(rng: random.Random, table: Table, contents: _Contents) -> Change:
@@ -232,10 +252,10 @@ def replay(tables: Sequence[Table], plan: Schedule, cases: Sequence[History]) ->
                     live[change.table].apply(change)
                 _truncate(live, after)
                 for name, held in live.items():
-                    result.contents[commit][name] += [(case, *row) for row in held.all()]
+                    result.contents[commit][name] += [held.table.stored(case, row) for row in held.all()]
                 commit += 1
         for name, held in live.items():
-            result.refused[name] += [(case, *row) for row in held.refused]
+            result.refused[name] += [held.table.stored(case, row) for row in held.refused]
     return result
 
 
@@ -253,13 +273,14 @@ def batch(tables: Sequence[Table], step: StepPlan, number: int, cases: Sequence[
     by_name = {t.name: t for t in tables}
     for k, (before, after) in enumerate(step.truncates):
         for name in before:
-            rows[name].append((k, TRUNCATE, None, (None,) * (len(by_name[name].columns) + 1)))
+            rows[name].append((k, TRUNCATE, None, (None,) * len(by_name[name].relation.columns)))
         for case, steps in enumerate(cases):
             for change in steps[number][k]:
-                mark = _mark(change.left_out, len(change.row) + 1) if change.left_out else None
-                rows[change.table].append((k, change.operation, mark, (case, *change.row)))
+                row = by_name[change.table].stored(case, change.row)
+                mark = _mark(change.left_out, len(row), len(row) - len(change.row)) if change.left_out else None
+                rows[change.table].append((k, change.operation, mark, row))
         for name in after:
-            rows[name].append((k, TRUNCATE, None, (None,) * (len(by_name[name].columns) + 1)))
+            rows[name].append((k, TRUNCATE, None, (None,) * len(by_name[name].relation.columns)))
     changes = {}
     for name, entries in rows.items():
         if entries:
@@ -273,20 +294,16 @@ def batch(tables: Sequence[Table], step: StepPlan, number: int, cases: Sequence[
     return TransactionBatch(origins, changes)
 
 
-def _mark(left_out: frozenset[int], width: int) -> bytes:
-    """Bit n set: column n keeps its value; the first column is the case's."""
-    return sum(1 << (i + 1) for i in left_out).to_bytes((width + 7) // 8, "little")
+def _mark(left_out: frozenset[int], width: int, before: int) -> bytes:
+    """Bit n set: column n keeps its value; ``before``: columns before the row's own."""
+    return sum(1 << (i + before) for i in left_out).to_bytes((width + 7) // 8, "little")
 
 
 def as_document(value: Any) -> Any:
     """A value as JSON holds it; ``from_document`` gives it back by the type of its column."""
-    return (
-        value
-        if value is None or isinstance(value, int | str)
-        else repr(value)
-        if isinstance(value, float)
-        else str(value)
-    )
+    if value is None or isinstance(value, int | str | list):
+        return value
+    return repr(value) if isinstance(value, float) else str(value)
 
 
 def from_document(value: Any, type_text: str) -> Any:
@@ -298,6 +315,8 @@ def from_document(value: Any, type_text: str) -> Any:
         return float(value)
     if type_text.startswith("timestamp"):
         return datetime.datetime.fromisoformat(value)
+    if type_text == "date":
+        return datetime.date.fromisoformat(value)
     return value
 
 
