@@ -275,7 +275,7 @@ class Maintainer:
                 continue
             feeds = {feed: self.contents(feed, bases) for feed in feeds_of(compiled.root)}
             try:
-                bases[compiled.feed] = self.first_contents(compiled, feeds, upto)
+                bases[compiled.feed] = self.first_contents(compiled, feeds, bases, upto)
             except CircuitFailed as failure:
                 broken[name] = first_lines(failure.cause)
                 self.tell({"event": "view.failed", "view": name, "reason": broken[name]})
@@ -286,16 +286,23 @@ class Maintainer:
             })  # fmt: skip
         return bases, broken
 
-    def first_contents(self, compiled: Compiled, feeds: dict[str, list[str]], upto: int) -> tuple[list[str], int]:
-        """(files, rows) of a view over all contents of what it reads; its arrangements are filled on the way."""
+    def first_contents(
+        self, compiled: Compiled, feeds: dict[str, list[str]], bases: dict[str, tuple[list[str], int]], upto: int
+    ) -> tuple[list[str], int]:
+        """(files, rows) of a view over all contents of what it reads; its arrangements are filled on the way.
+
+        ``bases`` takes the levels of its recursive queries, for other views that have the same.
+        """
         if not any(feeds.values()) and not has_row_over_nothing(compiled.root):
             return [], 0
         roots, levels = unroll({compiled.feed: compiled.root}, {}, LEVELS)
         known = dict(feeds)
         for name, root in levels.items():
-            if level_before(name) is None or level_before(name) in known:
+            if name not in bases and (level_before(name) is None or level_before(name) in known):
                 outputs = self.first_outputs(name, root, known, upto)
-                known |= {name: [o.path for o in outputs]} if outputs else {}
+                bases[name] = [o.path for o in outputs], sum(o.rows for o in outputs)
+            if bases.get(name, ([], 0))[0]:
+                known[name] = bases[name][0]
         outputs = self.first_outputs(compiled.feed, roots[compiled.feed], known, upto)
         for folder in {str(Path(o.path).parent) for o in outputs}:
             sync_folder(folder)
@@ -305,23 +312,17 @@ class Maintainer:
         """A circuit's first step over all contents of ``feeds``; what it keeps becomes part of the state."""
         # Alone, a view may hold a shared sub-query twice: its circuit is built whole, without sharing.
         whole = Circuit(name, None, root, frozenset(), 0)
-        stepper = self.alone(whole)
-        stepper.frames.owners.update(dict.fromkeys(self.kept.runs, ""))
+        stepper = self.alone(whole, filled=self.kept.runs)
         rows = sum(open_run(p).num_rows for feed in feeds_of(root) for p in feeds.get(feed, ()))
         result = stepper.start(whole, self.number + 1, upto, feeds, wide=rows >= WIDE_ROWS)
         self.kept.add(result.runs)
         return result.outputs
 
-    def alone(self, circuit: Circuit) -> Stepper:
-        """A stepper for one circuit's first step."""
-        return Stepper(
-            self.spark,
-            Program((circuit,)),
-            self.folder / "log",
-            self.kept,
-            self.folder / "state",
-            self.settings.partitions,
-        )
+    def alone(self, circuit: Circuit, filled: Iterable[str] = ()) -> Stepper:
+        """A stepper for one circuit's first step, which leaves alone the arrangements that are ``filled``."""
+        program, state = Program((circuit,)), self.folder / "state"
+        partitions = self.settings.partitions
+        return Stepper(self.spark, program, self.folder / "log", self.kept, state, partitions, filled)
 
     def build_table(self, circuit: Circuit, upto: int) -> None:
         """A table that views newly read: its contents from the log."""

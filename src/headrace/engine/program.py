@@ -128,14 +128,17 @@ class Frames:
 
     deal_all = False  # whether wide steps deal out the rows of every circuit, as tests of that shape want
 
-    def __init__(self, spark: SparkSession, program: Program, read_range: ReadRange, partitions: int) -> None:
+    def __init__(
+        self, spark: SparkSession, program: Program, read_range: ReadRange, partitions: int, filled: Iterable[str] = ()
+    ) -> None:
+        """``filled``: arrangements that others write, or have written."""
         self.spark, self.program, self.read_range, self.partitions = spark, program, read_range, partitions
         self.table_keys = {
             c.name: tuple(c.relation.names.index(k) for k in c.relation.key)
             for c in program.circuits
             if c.relation is not None and c.relation.key
         }
-        self.owners: dict[str, str] = {}
+        self.owners: dict[str, str] = dict.fromkeys(filled, "")
         self.used: dict[str, set[str]] = {}
         # One pass in program order makes the owners the same in every shape and after every restart.
         self._narrow = {circuit.name: self.build(circuit, wide=False) for circuit in program.circuits}

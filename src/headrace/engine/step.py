@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -52,11 +52,12 @@ class Stepper:
     """Runs steps of one program. Plans are made on first use and kept."""
 
     def __init__(
-        self, spark: SparkSession, program: Program, log: Path, kept: Kept, folder: Path, partitions: int
-    ) -> None:
+        self, spark: SparkSession, program: Program, log: Path, kept: Kept, folder: Path, partitions: int,
+        filled: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         self.spark, self.program, self.kept, self.folder = spark, program, kept, folder
         self.log, self.reader = log, LogReader(log)
-        self.frames = Frames(spark, program, ReadLog(), partitions)
+        self.frames = Frames(spark, program, ReadLog(), partitions, filled)
         self._prepared: dict[tuple[frozenset[str], str], Prepared | None] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
