@@ -76,6 +76,8 @@ class _Canonical:
             return self.windows.rewrite(plan)
         if kind == "Sort":
             return self.sort(plan, limited)
+        if kind == "Generate" and self.for_batch:
+            return self.generated(plan)
         if kind in _LIMITS:
             return self.limit(plan, kind)
         return plan.child() if kind == "WindowGroupLimit" else plan
@@ -110,6 +112,28 @@ class _Canonical:
             return self.aggregates.replace(expression, exact)
 
         return self.tree.with_expressions(plan, lambda e: self.tree.transformed(e, close))
+
+    def generated(self, plan: Any) -> Any:
+        """What a generator makes, under ids of its own.
+
+        EXCEPT ALL and INTERSECT ALL reuse their child's; the optimizer sees the plan once more, and where such a column
+        of the child is a constant it would put that in the place of the generator's.
+        """
+        made = {a.exprId().id(): a for a in self.catalyst.items(plan.generatorOutput())}
+        if made.keys().isdisjoint(a.exprId().id() for a in self.catalyst.items(plan.child().output())):
+            return plan
+        fresh = {known: attribute.newInstance() for known, attribute in made.items()}
+        below = self.catalyst.logical.Generate(
+            plan.generator(), plan.unrequiredChildIndex(), plan.outer(), plan.qualifier(),
+            self.catalyst.seq(list(fresh.values())), plan.child(),
+        )  # fmt: skip
+        required = [a for a in self.catalyst.items(plan.requiredChildOutput()) if a.exprId().id() not in made]
+        nothing = self.catalyst.seq([])
+        renamed = [
+            self.build.expressions.Alias(fresh[known], a.name(), a.exprId(), nothing, self.build.none(), nothing)
+            for known, a in made.items()
+        ]
+        return self.catalyst.logical.Project(self.catalyst.seq([*required, *renamed]), below)
 
     def sort(self, plan: Any, limited: bool) -> Any:
         if limited:
