@@ -42,6 +42,13 @@ VIEWS = {
     "joined": "SELECT a.id, b.s FROM keyed a JOIN loose b ON a.k = b.k",
     "outer": "SELECT a.id, b.s FROM keyed a LEFT JOIN loose b ON a.k = b.k AND a.s <> b.s",
     "missing": "SELECT id FROM keyed a WHERE NOT EXISTS (SELECT 1 FROM loose b WHERE b.k = a.k)",
+    "crossed": "SELECT a.id, b.k FROM keyed a CROSS JOIN loose b",
+    "ranged": "SELECT a.id, b.s FROM keyed a LEFT JOIN loose b ON a.k < b.k",
+    "not_in": "SELECT id FROM keyed WHERE id NOT IN (SELECT k FROM loose)",
+    "neither_in": "SELECT id, (k, s) NOT IN (SELECT k, s FROM loose) AS n FROM keyed",
+    "valued": "SELECT id, (SELECT s FROM keyed WHERE id = 2) AS v FROM keyed",
+    "above": "SELECT id FROM keyed WHERE k >= (SELECT avg(k) FROM loose)",
+    "with_constants": "SELECT k FROM keyed UNION ALL SELECT * FROM VALUES (7), (8)",
     "counted": "SELECT k, count(*) AS n, sum(id) AS t FROM keyed GROUP BY k",
     "total": "SELECT count(*) AS n FROM loose",
     "extreme": "SELECT k, max(s) AS m FROM keyed GROUP BY k",
@@ -129,7 +136,7 @@ def test_prepared_plans_write_what_plain_frames_write(
     for found, expected in zip(prepared, plain, strict=True):
         assert found == expected
     assert all(plan is None or plan.reusable for plan in steppers[0]._prepared.values())
-    assert not any(plan.reusable for plan in steppers[1]._prepared.values())
+    assert not any(plan is not None and plan.reusable for plan in steppers[1]._prepared.values())
     feeds = [{feed for feed, _, _ in outputs} for outputs, _ in prepared]
     assert {c.name for c in compiled.program.circuits} == set().union(*feeds)
     assert prepared[0] != prepared[1] != prepared[2]

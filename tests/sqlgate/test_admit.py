@@ -101,7 +101,6 @@ REFUSED = [
     ("SELECT * FROM orders VERSION AS OF 1", "sql.refused", "VERSION AS OF"),
     ("SELECT * FROM orders TIMESTAMP AS OF '2020-01-01'", "sql.refused", "VERSION AS OF"),
     # clauses
-    ("SELECT * FROM range(10)", "sql.refused", "range() in FROM"),
     ("SELECT * FROM python_worker_logs()", "sql.refused", "python_worker_logs"),
     ("SELECT * FROM my_function(1)", "sql.refused", "no such function is known"),
     ("SELECT /*+ BROADCAST(orders) */ * FROM orders", "sql.refused", "a hint"),

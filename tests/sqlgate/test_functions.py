@@ -48,7 +48,7 @@ def test_a_function_stands_once_and_a_refusal_says_why() -> None:
         ("abs", "exact"), ("count", "exact"), ("percentile", "exact"), ("rank", "exact"), ("explode", "exact"),
         ("sum", "canonicalised"), ("collect_list", "canonicalised"), ("row_number", "canonicalised"),
         ("first", "canonicalised"), ("max_by", "canonicalised"), ("listagg", "canonicalised"),
-        ("rand", "refused"), ("now", "refused"), ("uuid", "refused"), ("reflect", "refused"), ("range", "refused"),
+        ("rand", "refused"), ("now", "refused"), ("uuid", "refused"), ("reflect", "refused"), ("range", "exact"),
         ("stddev", "canonicalised"), ("approx_count_distinct", "exact"), ("input_file_name", "refused"),
         ("monotonically_increasing_id", "refused"), ("current_user", "refused"), ("from_xml", "refused"),
     ],
@@ -63,4 +63,5 @@ def test_generators_are_those_of_from() -> None:
         "posexplode_outer",
         "stack",
         "UNNEST",
+        "range",
     ]

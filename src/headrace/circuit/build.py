@@ -80,12 +80,15 @@ class Builder:
         """Each row in the task of its number."""
         return Flow(flow.frame.repartitionById(self.shape.partitions, task), flow.columns)
 
-    def arrange(self, node: Node, keys: Sequence[Expression]) -> Arranged:
-        """The arrangement of a node's output by some keys, shared with whatever has the same."""
-        shared = self._table(node, keys)
+    def arrange(self, node: Node, keys: Sequence[Expression], *, strict: bool = False) -> Arranged:
+        """The arrangement of a node's output by some keys, shared with whatever has the same.
+
+        ``strict``: by the strict hash of the keys, which joins use and tables too; else by their group hash.
+        """
+        shared = self._table(node, keys) if strict else None
         if shared is not None:
             return shared
-        text = repr((node.fingerprint, [k.text for k in keys]))
+        text = repr((node.fingerprint, [k.text for k in keys], *([] if strict else ["group"])))
         name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
         # Within one circuit a second operator on the same arrangement is a reader too: one writer in the step.
         owned = self.owners.setdefault(name, self.circuit) == self.circuit and name not in self.taken

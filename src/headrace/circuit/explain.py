@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.circuit import node
 from headrace.circuit.moments import OF_ONE, OF_TWO
-from headrace.circuit.operators import OPERATORS, inner_join, outer_join, recursion
+from headrace.circuit.operators import OPERATORS, join_operator, recursion
 
 COSTS = {
     node.Join: "the change x its partners",
@@ -19,6 +19,7 @@ COSTS = {
     node.Sessions: "the change and the rows of its other group keys",
     node.Window: "the change and the rows of its partitions",
 }
+STATISTICS = frozenset({*OF_ONE, *OF_TWO})
 
 NAMES = {
     node.Loop: "recursion",
@@ -27,7 +28,6 @@ NAMES = {
     node.Regroup: "regroup",
     node.OrderedAggregate: "ordered aggregate",
 }
-STATISTICS = frozenset({*OF_ONE, *OF_TWO})
 
 
 def operators(root: node.Node) -> list[str]:
@@ -38,7 +38,7 @@ def operators(root: node.Node) -> list[str]:
 def name(of: node.Node) -> str:
     """The operator of a node, as people call it."""
     if isinstance(of, node.Join):
-        return f"{of.kind} join"
+        return f"{of.kind} join" if of.left_keys else f"{of.kind} join of every pair"
     if isinstance(of, node.Aggregate) and not of.accumulations:
         return "distinct"
     return NAMES.get(type(of), type(of).__name__.lower())
@@ -49,7 +49,7 @@ def rule(of: node.Node) -> tuple[str, str]:
     if isinstance(of, node.Loop):
         text = recursion.__doc__ or ""
     elif isinstance(of, node.Join):
-        text = (inner_join if of.kind == "inner" else outer_join).__doc__ or ""
+        text = join_operator(of).__doc__ or ""
     else:
         kind = node.Feed if isinstance(of, node.Feed) else type(of)
         text = sys.modules[OPERATORS[kind].__module__].__doc__ or ""
@@ -60,6 +60,8 @@ def rule(of: node.Node) -> tuple[str, str]:
 
 def cost(of: node.Node) -> str:
     """What a step's work follows."""
+    if isinstance(of, node.Join) and not of.left_keys:
+        return "the change x the other side"
     if isinstance(of, node.Regroup) and not of.keys:
         return "all rows of its input, whenever one changes"
     return COSTS.get(type(of), "the change")

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from headrace.circuit.local import Constant as LocalConstant
 from headrace.circuit.local import Local
+
+TRUE = LocalConstant(True, "boolean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +138,12 @@ class Union(Node):
 
 @dataclass(frozen=True)
 class Join(Node):
-    """``kind``: inner, left, full, semi, anti or existence (a right join is a left join turned round).
+    """``kind``: inner, left, full, semi, anti or existence (a right join is a left join turned round), single (a left
+    join that throws where a row meets several) or filter (a semi join with a right side that always has one row).
 
     ``left_keys`` and ``right_keys`` are equal where the condition holds; the whole ``condition`` is over
-    ``l0 ..`` and ``r0 ..`` and is always evaluated again by Spark on what the keys bring together.
+    ``l0 ..`` and ``r0 ..`` and is always evaluated again by Spark on what the keys bring together. Without keys
+    every pair may meet; such a join is never full, and only such a join is a filter.
     """
 
     kind: str
@@ -166,7 +171,8 @@ class Accumulation:
     """One aggregate that is maintained by itself: a function of ``headrace.circuit.slots``, or one of the order.
 
     A row of which an argument is NULL does not count; ``count`` of no argument counts every row. ``details`` of a
-    percentile: its fractions, whether an array of them is the result, whether the order is descending.
+    percentile: its fractions, whether an array of them is the result, whether the order is descending; of a mode only
+    the last.
     """
 
     function: str
@@ -275,6 +281,29 @@ class Loop(Node):
 
 
 @dataclass(frozen=True)
+class Single(Unary):
+    """The one row of a subquery that is used as a value; a row of NULLs where it has none. Several are an error."""
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    """A leaf whose rows are there from a view's first step on and never change.
+
+    ``rows``: a table of columns ``c0 ..``, or the numbers of one column; ``digest`` tells two of them apart.
+    """
+
+    rows: Any = field(compare=False)
+    digest: str
+
+    def described(self) -> tuple[str, ...]:
+        return (self.digest,)
+
+
+@dataclass(frozen=True)
 class Shared(Feed):
     """A leaf that stands for a sub-query which a circuit of its own maintains for all who contain it.
 
@@ -286,3 +315,14 @@ class Shared(Feed):
     @cached_property
     def fingerprint(self) -> str:
         return self.original
+
+
+def has_one_row(of: Node) -> bool:
+    """Whether a node has one row whatever its inputs hold."""
+    if isinstance(of, Project):
+        return has_one_row(of.child)
+    if isinstance(of, Join):
+        return of.kind == "inner" and of.condition.local == TRUE and all(has_one_row(c) for c in of.children)
+    if isinstance(of, Aggregate | Regroup):
+        return not of.keys and not isinstance(of, Sessions)
+    return isinstance(of, Single)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.catalog.store import ViewRecord, feed_of
-from headrace.circuit.node import Aggregate, Feed, Filter, Join, Node, Project, Regroup, Window
+from headrace.circuit.node import Aggregate, Feed, Filter, Join, Node, Project, Regroup, Window, has_one_row
 from headrace.formats.types.arrow import quote
 from headrace.model.definition import ViewDefinition
 from headrace.model.errors import HeadraceError
@@ -237,8 +237,9 @@ def _through(texts: list[str], letter: str, key: tuple[int, ...] | None) -> tupl
 
 
 def _join_key(node: Join, left: tuple[int, ...] | None, right: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    if node.kind in ("semi", "anti", "existence"):
-        return left
+    one = node.kind in ("inner", "left") and has_one_row(node.right)
+    if one or node.kind in ("semi", "anti", "existence", "filter", "single"):
+        return left  # each row of the left stands in the result once at most
     right_at = len(node.left.types)
     bound_right = {k.text.split(":")[0] for k in node.right_keys}
     bound_left = {k.text.split(":")[0] for k in node.left_keys}

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
 from headrace.circuit.build import TABLE
-from headrace.circuit.node import Aggregate, Node
+from headrace.circuit.node import Constant, Node, has_one_row
 from headrace.circuit.operators.publish import checksum
 from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.compile import Compiled
@@ -314,8 +314,10 @@ class Maintainer:
         whole = Circuit(name, None, root, frozenset(), 0)
         stepper = self.alone(whole, filled=self.kept.runs)
         rows = sum(open_run(p).num_rows for feed in feeds_of(root) for p in feeds.get(feed, ()))
+        there = set(self.kept.runs)
         result = stepper.start(whole, self.number + 1, upto, feeds, wide=rows >= WIDE_ROWS)
-        self.kept.add(result.runs)
+        # What operators keep for themselves is the same for every view that has them, and must be there but once.
+        self.kept.add(path for path in result.runs if path.name.split("~", 1)[0] not in there)
         return result.outputs
 
     def alone(self, circuit: Circuit, filled: Iterable[str] = ()) -> Stepper:
@@ -428,8 +430,8 @@ class Maintainer:
 
 
 def has_row_over_nothing(root: Node) -> bool:
-    """Whether a view over empty tables has rows: only an aggregate without keys makes one."""
-    return any(isinstance(n, Aggregate) and not n.keys for n in root.walk())
+    """Whether a view over empty tables may have rows: constants, and what has one row whatever it reads."""
+    return any(isinstance(n, Constant) or has_one_row(n) for n in root.walk())
 
 
 def first_lines(error: Exception) -> str:

@@ -64,9 +64,11 @@ count count_if every
 grouping grouping_id median percentile percentile_cont percentile_disc regr_count some
 """
 
+TABLES = "range"
+
 RANKINGS = "cume_dist dense_rank percent_rank rank"
 
-EXACT = " ".join((OPERATORS, CASTS, SCALARS, LAMBDAS, GENERATORS, AGGREGATES, RANKINGS))
+EXACT = " ".join((OPERATORS, CASTS, SCALARS, LAMBDAS, GENERATORS, TABLES, AGGREGATES, RANKINGS))
 
 # What the canonical form makes of each.
 CANONICALISED: tuple[tuple[str, str], ...] = (
@@ -164,7 +166,7 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     (
         "sql.refused",
         "it makes a table of its own, not of relations of the project",
-        "collations python_worker_logs range sql_keywords",
+        "collations python_worker_logs sql_keywords",
     ),
     ("sql.refused", "only the collation UTF8_BINARY is supported", "collate"),
     ("sql.refused", "it belongs to metric views, which do not exist here", "measure"),
@@ -196,4 +198,4 @@ def verdicts() -> dict[str, Verdict]:
 
 def is_generator(name: str) -> bool:
     """Whether a function may stand in FROM, LATERAL VIEW or LATERAL."""
-    return name.lower() in GENERATORS.split() or name.lower() == "unnest"
+    return name.lower() in (*GENERATORS.split(), *TABLES.split(), "unnest")

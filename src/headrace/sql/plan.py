@@ -7,10 +7,12 @@ from typing import Any
 from headrace.circuit.node import Node
 from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.lowering.base import Lowered, Lowering, Rule
+from headrace.sql.lowering.constants import nothing_but_a_row, numbers, values
 from headrace.sql.lowering.join import join
 from headrace.sql.lowering.linear import expand, filter_rows, generate, leaf, project, union
 from headrace.sql.lowering.recursion import loop, previous
 from headrace.sql.lowering.session import grouped
+from headrace.sql.lowering.subquery import one_row, with_values
 from headrace.sql.lowering.window import window
 
 
@@ -21,16 +23,20 @@ def below(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
 
 RULES: dict[str, Rule] = {
     "MapInArrow": leaf,
-    "Project": project,
-    "Filter": filter_rows,
+    "Project": with_values(project),
+    "Filter": with_values(filter_rows),
     "Union": union,
-    "Expand": expand,
-    "Generate": generate,
-    "Join": join,
-    "Aggregate": grouped,
-    "Window": window,
+    "Expand": with_values(expand),
+    "Generate": with_values(generate),
+    "Join": with_values(join),
+    "Aggregate": with_values(grouped),
+    "Window": with_values(window),
     "UnionLoop": loop,
     "UnionLoopRef": previous,
+    "Subquery": one_row,
+    "LocalRelation": values,
+    "OneRowRelation": nothing_but_a_row,
+    "Range": numbers,
     "SubqueryAlias": below,
     "WindowGroupLimit": below,
     "RepartitionByExpression": below,

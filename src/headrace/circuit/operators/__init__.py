@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from headrace.circuit import node
 from headrace.circuit.operators import (
     aggregate,
+    constant,
     feed,
+    free_join,
     inner_join,
     linear,
     ordered_aggregate,
     outer_join,
     regroup,
     session,
+    single,
     window,
 )
 
 
+def join_operator(join: node.Join) -> ModuleType:
+    """The operator of a join: by its keys or, without any, over every pair."""
+    if not join.left_keys:
+        return free_join
+    return inner_join if join.kind == "inner" else outer_join
+
+
 def _join(builder: Any, join: node.Join) -> Any:
-    return inner_join.delta(builder, join) if join.kind == "inner" else outer_join.delta(builder, join)
+    return join_operator(join).delta(builder, join)
 
 
 OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
@@ -36,5 +47,7 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.OrderedAggregate: ordered_aggregate.delta,
     node.Regroup: regroup.delta,
     node.Sessions: session.delta,
+    node.Single: single.delta,
+    node.Constant: constant.delta,
     node.Window: window.delta,
 }

@@ -81,8 +81,8 @@ def matches(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def delta(builder: Builder, this: node.Join) -> Flow:
 
-    left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys))
-    right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys))
+    left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys, strict=True))
+    right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys, strict=True))
     inputs = Inputs(left, right)
     sides = [*fields(this.left, "l"), *fields(this.right, "r")]
     hashes = strict_hash(this.left_keys), strict_hash(this.right_keys)

@@ -1,4 +1,4 @@
-"""d(A |x| B) for left, full, semi, anti and existence joins, by the touched-key rule on pairs.
+"""d(A |x| B) for left, single, full, semi, anti and existence joins, by the touched-key rule on pairs.
 
 For the touched keys: candidates are the pairs of equal hash at each version, beside every row alone; Spark
 evaluates the whole condition on the pairs; then a row alone stays where no pair of its own matched (outer,
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, Value, fields, kept
 from headrace.circuit.hashing import strict_hash
+from headrace.circuit.operators.matches import several_rows
 from headrace.circuit.operators.recompute import NEXT, VERSION, differences, versions
 from headrace.circuit.operators.sides import Inputs, Side, keyed, matched
 from headrace.circuit.task import batches, current, gathered
@@ -145,19 +146,32 @@ class Resolve:
         )
         left_alone, right_alone = (r_row < 0) & (l_row >= 0), (l_row < 0) & (r_row >= 0)
         left_met, right_met = _among(l_row, l_row[pair]), _among(r_row, r_row[pair])
+        if self.kind == "single":
+            _check_single(l_row, column(table, WEIGHT), pair, left_alone)
         chosen = {
             "left": pair | (left_alone & ~left_met),
+            "single": pair | (left_alone & ~left_met),
             "full": pair | (left_alone & ~left_met) | (right_alone & ~right_met),
             "semi": left_alone & left_met,
             "anti": left_alone & ~left_met,
             "existence": left_alone,
         }[self.kind]
-        names = self.left + (self.right if self.kind in ("left", "full") else [])
+        names = self.left + (self.right if self.kind in ("left", "single", "full") else [])
         rows = table.select([VERSION, NEXT, *names]).filter(pa.array(chosen))
         if self.kind == "existence":
             rows = rows.append_column("_e", pa.array(left_met[chosen]))
         rows = rows.rename_columns([VERSION, NEXT, *[f"c{i}" for i in range(rows.num_columns - 2)]])
         yield from batches(differences(rows, column(table, WEIGHT)[chosen]))
+
+
+def _check_single(rows: np.ndarray, weights: np.ndarray, pair: np.ndarray, alone: np.ndarray) -> None:
+    """Raises where a left row, by its number, meets more rows than one."""
+    own = np.zeros(int(rows.max(initial=-1)) + 1, np.int64)
+    own[rows[alone]] = weights[alone]
+    met = np.zeros(len(own), np.int64)
+    np.add.at(met, rows[pair], weights[pair])
+    if (met[rows[pair]] > own[rows[pair]]).any():
+        raise several_rows()
 
 
 def _numbers(table: pa.Table, name: str) -> np.ndarray:
@@ -176,8 +190,8 @@ def _among(rows: np.ndarray, met: np.ndarray) -> np.ndarray:
 
 def delta(builder: Builder, this: node.Join) -> Flow:
 
-    left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys))
-    right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys))
+    left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys, strict=True))
+    right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys, strict=True))
     inputs = Inputs(left, right)
     head = [(LEFT_ROW, "bigint"), (RIGHT_ROW, "bigint"), (WEIGHT, "bigint"), (VERSION, "int"), (NEXT, "int")]
     columns = [*head, *fields(this.left, "l"), *fields(this.right, "r")]

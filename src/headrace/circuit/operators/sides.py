@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,12 +93,17 @@ def keyed(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 def matched(
     builder: Builder, this: node.Join, inputs: Inputs, left_hash: Value, right_hash: Value, stage: Stage,
-    columns: list[tuple[str, str]],
+    columns: list[tuple[str, str]], deal: Callable[[Builder, Flow], Flow] | None = None,
 ) -> Flow:  # fmt: skip
-    """The flow of a join's ``stage``, which asks ``inputs`` for its rows."""
+    """The flow of a join's ``stage``, which asks ``inputs`` for its rows.
+
+    ``deal`` brings both inputs' rows to the tasks of a wide circuit; by default each goes where its key belongs.
+    """
 
     flows = [_side(builder, child, hashed, letter) for child, hashed, letter in (
         (this.left, left_hash, "l"), (this.right, right_hash, "r"))]  # fmt: skip
+    if builder.shape.wide and deal is not None:
+        return deal(builder, _tagged(this, flows)).then(stage, columns)
     if builder.shape.wide or not any(f.made for f in flows):
         return builder.gather(_tagged(this, flows)).then(stage, columns)
     if all(f.made for f in flows):

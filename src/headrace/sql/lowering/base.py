@@ -48,8 +48,6 @@ class Lowering:
     def references(self, expressions: list[Any]) -> set[int]:
         found: set[int] = set()
         for expression in expressions:
-            if class_name(expression) in ("ScalarSubquery", "ListQuery", "Exists"):
-                raise refusal("ScalarSubquery")
             if class_name(expression) == "AttributeReference":
                 found.add(expression.exprId().id())
             found |= self.references(self.catalyst.items(expression.children()))
@@ -91,11 +89,7 @@ def refusal(kind: str) -> HeadraceError:
         ),
         "Offset": ("OFFSET", "which rows come first changes with every row", ""),
         "Sort": ("ORDER BY inside the query", "", "order the outermost SELECT only"),
-        "ScalarSubquery": ("an uncorrelated subquery used as a value", "", "join a view that holds it, on an equality"),
         "AsOfJoin": ("ASOF JOIN", "", ""),
-        "LocalRelation": ("VALUES or a constant query", "", "put the rows in a table"),
-        "OneRowRelation": ("a SELECT without FROM", "", "put the rows in a table"),
-        "Range": ("range()", "", "put the rows in a table"),
         "Sample": ("TABLESAMPLE", "it is not deterministic", ""),
     }
     clause, why, rewrite = clauses.get(kind, (kind, f"no operator covers the plan node {kind}", ""))

@@ -1,41 +1,44 @@
-"""Lowering of joins."""
+"""Lowering of joins: by the keys of their equalities, or over every pair where there is none."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from headrace.circuit.node import Join, Node
-from headrace.sql.catalyst import class_name
-from headrace.sql.lowering.base import Lowered, Lowering, names_of, refuse, refuse_keys
+from headrace.circuit.node import Expression, Join, Node, Union
+from headrace.circuit.operators.free_join import unhashable
+from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.lowering.base import Lowered, Lowering, names_of, projected, refuse
+from headrace.sql.lowering.columns import columns, null, true
+from headrace.sql.lowering.not_in import not_in
 
-JOIN_KINDS = {"Inner": "inner", "LeftOuter": "left", "FullOuter": "full", "LeftSemi": "semi", "LeftAnti": "anti"}
+JOIN_KINDS = {
+    "Inner": "inner", "Cross": "inner", "LeftOuter": "left", "LeftSingle": "single", "FullOuter": "full",
+    "LeftSemi": "semi", "LeftAnti": "anti",
+}  # fmt: skip
 
 
 def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
+    other = not_in(lowering, plan)
+    if other is not None:
+        return lowering.node(other, needed)
     kind, existence = join_kind(plan)
-    condition = plan.condition()
-    keys = lowering.catalyst.jvm.org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys.unapply(plan)
-    if condition.isEmpty() or keys.isEmpty():
-        if kind == "anti" and condition.isDefined() and "isnull" in condition.get().toString().lower():
-            raise refuse(
-                "NOT IN (SELECT ...)", "it has no key when either side may be NULL", "use NOT EXISTS (SELECT ...)"
-            )
-        raise refuse("a join without an equality", "there is no key to find partners by", "add an equality to ON")
-    left_keys, right_keys = lowering.catalyst.items(keys.get()._2()), lowering.catalyst.items(keys.get()._3())
-    used = needed | lowering.references([condition.get()])
+    condition = condition_of(lowering.catalyst, plan)
+    used = needed | lowering.references([condition])
     left, left_ids = lowering.node(plan.left(), used)
     right, right_ids = lowering.node(plan.right(), used)
+    left_keys, right_keys = equalities(lowering.catalyst, plan, left_ids, right_ids)
     names = names_of(left_ids, "l") | names_of(right_ids, "r")
-    bound_left = tuple(lowering.catalyst.expression(k, names_of(left_ids)) for k in left_keys)
-    bound_right = tuple(lowering.catalyst.expression(k, names_of(right_ids)) for k in right_keys)
     if kind == "right":
         kind, names = "left", names_of(left_ids, "r") | names_of(right_ids, "l")
         left, right, left_ids, right_ids = right, left, right_ids, left_ids
-        bound_left, bound_right = bound_right, bound_left
-    refuse_keys(bound_left + bound_right)
+        left_keys, right_keys = right_keys, left_keys
     types, nullables, ids = output(kind, left, right, left_ids, right_ids, existence)
-    bound = lowering.catalyst.expression(condition.get(), names)
-    return Join(types, nullables, kind, left, right, bound_left, bound_right, bound), ids
+    if kind == "semi" and not left_keys and class_name(plan.right()) == "Subquery":
+        kind = "filter"
+    if kind == "full" and not left_keys:
+        return full(lowering, condition, (left, left_ids), (right, right_ids)), ids
+    bound = lowering.catalyst.expression(condition, names)
+    return Join(types, nullables, kind, left, right, left_keys, right_keys, bound), ids
 
 
 def join_kind(plan: Any) -> tuple[str, int | None]:
@@ -45,8 +48,45 @@ def join_kind(plan: Any) -> tuple[str, int | None]:
     if kind == "ExistenceJoin":
         return "existence", plan.joinType().exists().exprId().id()
     if kind not in JOIN_KINDS:
-        raise refuse(f"a {kind} join", "it has no key to find partners by", "join with an equality in ON")
+        raise refuse(f"a {kind} join", "no operator covers it", "")
     return JOIN_KINDS[kind], None
+
+
+def condition_of(catalyst: Catalyst, plan: Any) -> Any:
+    condition = plan.condition()
+    return condition.get() if condition.isDefined() else true(catalyst)
+
+
+def equalities(
+    catalyst: Catalyst, plan: Any, left_ids: list[int], right_ids: list[int]
+) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    """(left keys, right keys) of the equalities whose values have a hash; none of a condition without."""
+    if plan.condition().isEmpty():
+        return (), ()
+    keys = catalyst.jvm.org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys.unapply(plan)
+    if keys.isEmpty():
+        return (), ()
+    lefts, rights = catalyst.items(keys.get()._2()), catalyst.items(keys.get()._3())
+    pairs = [
+        (catalyst.expression(a, names_of(left_ids)), catalyst.expression(b, names_of(right_ids)))
+        for a, b in zip(lefts, rights, strict=True)
+    ]
+    hashed = [(a, b) for a, b in pairs if not unhashable(a.type) and not unhashable(b.type)]
+    return tuple(a for a, _ in hashed), tuple(b for _, b in hashed)
+
+
+def full(lowering: Lowering, condition: Any, left: Lowered, right: Lowered) -> Node:
+    """Every pair and every row of the left, then the rows of the right that meet nothing."""
+    catalyst = lowering.catalyst
+    (lefts, left_ids), (rights, right_ids) = left, right
+    types, nullables = lefts.types + rights.types, (True,) * (len(left_ids) + len(right_ids))
+    bound = catalyst.expression(condition, names_of(left_ids, "l") | names_of(right_ids, "r"))
+    outer = Join(types, nullables, "left", lefts, rights, (), (), bound)
+    turned = catalyst.expression(condition, names_of(left_ids, "r") | names_of(right_ids, "l"))
+    missing = Join(rights.types, rights.nullables, "anti", rights, lefts, (), (), turned)
+    padding = [null(catalyst, type_text) for type_text in lefts.types]
+    padded = projected(missing, padding + columns(catalyst, missing, len(missing.types)))
+    return Union(types, nullables, (outer, padded))
 
 
 def output(
