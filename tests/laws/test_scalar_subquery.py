@@ -52,8 +52,10 @@ TEMPLATES: dict[str, Template] = {
         f"""select case_id, sum(k * (select count(*) from parts p where {same("p")})) t
         from items i group by case_id"""
     ),
-    "beside_a_join": lambda same: f"""select i.case_id, i.id, q.id qid from items i join parts q
-        on q.case_id = i.case_id and i.k = q.k where q.id < (select count(*) from bag b where {same("b")})""",
+    "beside_a_join": lambda same: (
+        f"""select i.case_id, i.id, q.id qid from items i join parts q
+        on q.case_id = i.case_id and i.k = q.k where q.id < (select count(*) from bag b where {same("b")})"""
+    ),
     "exists": lambda same: (
         f"""select case_id, id from items i
         where exists (select 1 from parts p where p.k = 2 and {same("p")})"""
