@@ -18,6 +18,9 @@ COSTS = {
     node.Loop: "the change, at each level it reaches",
     node.Sessions: "the change and the rows of its other group keys",
     node.Window: "the change and the rows of its partitions",
+    node.TopK: "the change x k",
+    node.Running: "the change x the reach of its frames",
+    node.Limit: "the change and the rows up to the limit",
 }
 STATISTICS = frozenset({*OF_ONE, *OF_TWO})
 
@@ -27,6 +30,8 @@ NAMES = {
     node.Shared: "read",
     node.Regroup: "regroup",
     node.OrderedAggregate: "ordered aggregate",
+    node.TopK: "top-k",
+    node.Running: "running window",
 }
 
 
@@ -64,6 +69,10 @@ def cost(of: node.Node) -> str:
         return "the change x the other side"
     if isinstance(of, node.Regroup) and not of.keys:
         return "all rows of its input, whenever one changes"
+    if isinstance(of, node.Window) and not of.keys:
+        return "all rows of its input, whenever one changes (on_change: recompute)"
+    if isinstance(of, node.Running) and of.growing:
+        return "the change and the rows after it in its partitions"
     return COSTS.get(type(of), "the change")
 
 

@@ -8,6 +8,7 @@ sub-queries have equal fingerprints whatever attribute ids Spark gave them.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -256,6 +257,98 @@ class Window(Unary):
 
     def described(self) -> tuple[str, ...]:
         return tuple(e.text for e in (*self.keys, *self.functions))
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One expression of an ORDER BY."""
+
+    expression: Expression
+    descending: bool
+    nulls_last: bool
+
+    @property
+    def text(self) -> str:
+        direction, nulls = "desc" if self.descending else "asc", "last" if self.nulls_last else "first"
+        return f"{self.expression.text} {direction} nulls {nulls}"
+
+
+@dataclass(frozen=True)
+class Limit(Unary):
+    """The child's rows at positions [start, stop) of an order that leaves none open; all from ``start`` on without
+    ``stop``."""
+
+    order: tuple[SortKey, ...]
+    start: int
+    stop: int | None
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        return (f"{self.start}..{'' if self.stop is None else self.stop}", *(s.text for s in self.order))
+
+
+@dataclass(frozen=True)
+class TopK(Unary):
+    """The child's rows that ``function`` (row_number, rank or dense_rank, by key and order) numbers up to ``most``.
+
+    Output: the child's columns, then the number. The order of a row_number leaves none open.
+    """
+
+    function: str
+    most: int
+    keys: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        return (f"{self.function} <= {self.most}", *(k.text for k in self.keys), *(s.text for s in self.order))
+
+
+@dataclass(frozen=True)
+class Running(Unary):
+    """Window functions whose frames lie near their row, or grow from the partition's first row up to it.
+
+    Output: the child's columns, then one for each of ``functions``. These are over the columns of a stretch of rows
+    and over ``marks``: the stretch's number, whether a row's result counts, how many rows lie before the stretch, and
+    for each of ``sums`` how many values (``_n0 ..``) and their sum (``_s0 ..``). ``back`` and ``forward``: how many
+    rows a fixed frame reaches to either side.
+    """
+
+    STRETCH: ClassVar[str] = "_g"
+    REACHED: ClassVar[str] = "_p"
+    BEFORE: ClassVar[str] = "_b"
+
+    keys: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    functions: tuple[Expression, ...]
+    sums: tuple[Expression, ...]
+    back: int
+    forward: int
+    growing: bool
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    @property
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        head = ((self.STRETCH, "bigint"), (self.REACHED, "boolean"), (self.BEFORE, "bigint"))
+        return head + tuple(m for i in range(len(self.sums)) for m in ((f"_n{i}", "bigint"), (f"_s{i}", self.total(i))))
+
+    def total(self, number: int) -> str:
+        """The type of the sum of what lies before a stretch."""
+        found = re.fullmatch(r"decimal\(\d+,(\d+)\)", self.sums[number].type)
+        return f"decimal(38,{found[1] if found else 0})"
+
+    def described(self) -> tuple[str, ...]:
+        expressions = (*(e.text for e in (*self.keys, *self.functions, *self.sums)), *(s.text for s in self.order))
+        return (*expressions, str((self.back, self.forward, self.growing)))
 
 
 PREVIOUS = "previous:"  # the relation that a recursive query reads as the rows of the level before

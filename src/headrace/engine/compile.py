@@ -10,7 +10,20 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.catalog.store import ViewRecord, feed_of
-from headrace.circuit.node import Aggregate, Feed, Filter, Join, Node, Project, Regroup, Window, has_one_row
+from headrace.circuit.node import (
+    Aggregate,
+    Feed,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Regroup,
+    Running,
+    TopK,
+    Window,
+    has_one_row,
+)
 from headrace.formats.types.arrow import quote
 from headrace.model.definition import ViewDefinition
 from headrace.model.errors import HeadraceError
@@ -19,7 +32,7 @@ from headrace.sql.admit import Admitted, admit, check_analyzed
 from headrace.sql.canonical import canonical, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.sql.errors import analysis_error
-from headrace.sql.lowering.base import output_types
+from headrace.sql.lowering.base import output_types, refuse
 from headrace.sql.lowering.linear import LEAF_PREFIX
 from headrace.sql.plan import lower
 
@@ -110,6 +123,7 @@ class Compiler:
         plan = canonical(self.catalyst, plan_of_text, for_batch=False)
         try:
             root = lower(self.catalyst, plan)
+            check_cost(root, definition)
         except HeadraceError as error:
             raise HeadraceError(
                 error.code, error.what, where=where(definition), why=error.why, next=error.next
@@ -147,6 +161,15 @@ class Compiler:
         ddl = ", ".join(f"{quote(c.name)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(opaque, ddl)
         frame.createOrReplaceTempView(quote(name))
+
+
+def check_cost(root: Node, definition: ViewDefinition) -> None:
+    """Refuse what every change would recompute over the whole input, unless the view says that it may."""
+    if not definition.recomputes and any(isinstance(n, Window) and not n.keys for n in root.walk()):
+        raise refuse(
+            "this window without PARTITION BY", "each change would recompute it over the whole input",
+            "add PARTITION BY, or accept the cost: begin the view with the line `-- on_change: recompute`",
+        )  # fmt: skip
 
 
 def spelled(column: str, descending: bool, nulls_last: bool) -> str:
@@ -211,9 +234,7 @@ def unique_columns(
         names = [columns[node.relation][o] for o in node.ordinals] if node.relation in columns else []
         key = keys.get(node.relation, ())
         return tuple(names.index(k) for k in key) if key and all(k in names for k in key) else None
-    if isinstance(node, Filter):
-        return unique_columns(node.child, keys, columns)
-    if isinstance(node, Window):
+    if isinstance(node, Filter | Limit | Window | Running | TopK):
         return unique_columns(node.child, keys, columns)
     if isinstance(node, Project):
         return _through([e.text for e in node.expressions], "c", unique_columns(node.child, keys, columns))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+_RECOMPUTE = re.compile(r"\A(?:\s*--[^\n]*\n)*\s*--\s*on_change:\s*recompute\s*?(?:\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,12 @@ class ViewDefinition:
     name: str
     sql: str
     path: Path | None = None
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether one of the comments it begins with says ``-- on_change: recompute``: a step may then cost as much as
+        the whole input."""
+        return _RECOMPUTE.match(self.sql) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.lowering.base import Lowered, Lowering, Rule
 from headrace.sql.lowering.constants import nothing_but_a_row, numbers, values
 from headrace.sql.lowering.join import join
-from headrace.sql.lowering.linear import expand, filter_rows, generate, leaf, project, union
+from headrace.sql.lowering.limit import limit
+from headrace.sql.lowering.linear import expand, generate, leaf, project, union
 from headrace.sql.lowering.recursion import loop, previous
 from headrace.sql.lowering.session import grouped
 from headrace.sql.lowering.subquery import one_row, with_values
+from headrace.sql.lowering.top_k import filtered
 from headrace.sql.lowering.window import window
 
 
@@ -24,13 +26,16 @@ def below(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
 RULES: dict[str, Rule] = {
     "MapInArrow": leaf,
     "Project": with_values(project),
-    "Filter": with_values(filter_rows),
+    "Filter": with_values(filtered),
     "Union": union,
     "Expand": with_values(expand),
     "Generate": with_values(generate),
     "Join": with_values(join),
     "Aggregate": with_values(grouped),
     "Window": with_values(window),
+    "GlobalLimit": limit,
+    "LocalLimit": limit,
+    "Offset": limit,
     "UnionLoop": loop,
     "UnionLoopRef": previous,
     "Subquery": one_row,

@@ -103,6 +103,10 @@ class Groups:
     def __init__(self, stretches: Stretches) -> None:
         self._at = stretches
 
+    def take(self, queries: Numbers) -> Groups:
+        """The contents of some of the queries, each as often as it is named."""
+        return Groups(self._at.take(queries))
+
     def first(self, k: int | Numbers, columns: Sequence[str] | None = None) -> Found:
         """The first ``k`` rows of each key; a row of weight w counts as w rows, the last one's is cut to fit."""
         return self._at.walk(self._at.low, k, False, columns)

@@ -46,6 +46,11 @@ class Stretches:
         self.low = np.stack([low for _, low, _ in used]) if used else none
         self.high = np.stack([high for _, _, high in used]) if used else none
 
+    def take(self, queries: Rows) -> Stretches:
+        """Some of the queries, each as often as it is named."""
+        parts = zip(self.runs, self.low[:, queries], self.high[:, queries], strict=True)
+        return Stretches(self.layout, len(queries), list(parts))
+
     def cut(self, bounds: Bounds) -> Rows:
         """Where the bounds cut each run."""
         if bounds.values.type != self.layout.order.type:

@@ -13,12 +13,15 @@ from headrace.circuit.operators import (
     feed,
     free_join,
     inner_join,
+    limit,
     linear,
     ordered_aggregate,
     outer_join,
     regroup,
+    running,
     session,
     single,
+    top_k,
     window,
 )
 
@@ -50,4 +53,7 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Single: single.delta,
     node.Constant: constant.delta,
     node.Window: window.delta,
+    node.TopK: top_k.delta,
+    node.Running: running.delta,
+    node.Limit: limit.delta,
 }

@@ -77,17 +77,6 @@ def refuse_keys(keys: tuple[Expression, ...]) -> None:
 
 def refusal(kind: str) -> HeadraceError:
     clauses = {
-        "GlobalLimit": (
-            "LIMIT",
-            "which rows come first changes with every row",
-            "rank rows: row_number() OVER (PARTITION BY ...) <= n",
-        ),
-        "LocalLimit": (
-            "LIMIT",
-            "which rows come first changes with every row",
-            "rank rows: row_number() OVER (PARTITION BY ...) <= n",
-        ),
-        "Offset": ("OFFSET", "which rows come first changes with every row", ""),
         "Sort": ("ORDER BY inside the query", "", "order the outermost SELECT only"),
         "AsOfJoin": ("ASOF JOIN", "", ""),
         "Sample": ("TABLESAMPLE", "it is not deterministic", ""),

@@ -1,4 +1,4 @@
-"""Lowering of window functions."""
+"""Lowering of window functions: by the order, where a change reaches only some rows, else by whole partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 from headrace.circuit.node import Window
 from headrace.circuit.operators.recompute import NEXT, VERSION
 from headrace.sql.catalyst import class_name, type_text
-from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse, refuse_keys
+from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse_keys
+from headrace.sql.lowering.running import running
 
 
 def window(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
@@ -15,12 +16,16 @@ def window(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     entries = [e for e in lowering.catalyst.items(plan.windowExpressions()) if id_of(e) in needed]
     if not entries:
         return lowering.node(plan.child(), needed)
-    if not partition:
-        raise refuse("a window function without PARTITION BY", "every row would be touched", "add PARTITION BY")
     child, ids = lowering.node(plan.child(), needed | lowering.references(partition + entries))
     names = names_of(ids)
     keys = tuple(lowering.catalyst.expression(k, names) for k in partition)
     refuse_keys(keys)
+    types = child.types + tuple(type_text(e) for e in entries)
+    nullables = child.nullables + tuple(bool(e.nullable()) for e in entries)
+    made = [*ids, *(id_of(e) for e in entries)]
+    by_order = running(lowering, plan, entries, (child, ids), keys)
+    if by_order is not None:
+        return by_order(types, nullables), made
     versions = [lowering.catalyst.attribute(VERSION), lowering.catalyst.attribute(NEXT)]
 
     def per_version(expression: Any) -> Any | None:
@@ -34,6 +39,4 @@ def window(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
         )
 
     functions = tuple(lowering.catalyst.expression(e, names, per_version) for e in entries)
-    types = child.types + tuple(type_text(e) for e in entries)
-    nullables = child.nullables + tuple(bool(e.nullable()) for e in entries)
-    return Window(types, nullables, child, keys, functions), ids + [id_of(e) for e in entries]
+    return Window(types, nullables, child, keys, functions), made

@@ -1,0 +1,186 @@
+"""An operator's input by key and, within a key, in an order: its delta, what is kept, the contents at each instant.
+
+State: the input in an ordered arrangement; bounded by the input. Operators over the same input, key and order share
+it: the first to ask writes it, the others read it as of the step before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, change, computed, fields, kept
+from headrace.circuit.hashing import group_hash
+from headrace.circuit.task import current, keep
+from headrace.formats.types.arrow import to_arrow
+from headrace.model.delivery import WEIGHT
+from headrace.state.keys import key_order
+from headrace.state.order import Bounds, Order, SortColumn
+from headrace.state.ordered import QUERY, Groups, OrderedArrangement
+from headrace.state.ordered_run import PLACE, Layout, arrange
+from headrace.state.ordered_search import Found
+from headrace.state.rows import row_codes
+from headrace.state.run import HASH, column
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Builder
+    from headrace.circuit.node import Expression, Node, SortKey
+
+Numbers = npt.NDArray[np.int64]
+_REFERENCE = re.compile(r"'(c\d+):")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """``names``: the input's columns. ``ordered``: the stored columns that make the order, in its sequence.
+
+    Stage input: ``_h``, ``_w``, ``_i`` and the layout's contents.
+    """
+
+    name: str
+    owned: bool
+    names: tuple[str, ...]
+    ordered: tuple[str, ...]
+    layout: Layout
+
+    def groups(self, keys: pa.Table, more: pa.Table | None = None) -> Groups:
+        """What is kept of some keys (``_h`` and key columns), a query each, and ``more`` beside it."""
+        arrangement = OrderedArrangement(current().runs.get(self.name, []), self.layout)
+        return arrangement.groups(column(keys, HASH), [keys[k] for k in self.layout.keys], more)
+
+    def bounds(self, rows: pa.Table, *, after: bool = False) -> Bounds:
+        """Cuts just before the peers of some rows, or just after them."""
+        return self.layout.order.bounds([rows[name] for name in self.ordered], after)
+
+    def touched(self, table: pa.Table) -> Touched:
+        """A step's delta, sorted and placed."""
+        return Touched(self, table)
+
+    def write(self, touched: Touched) -> None:
+        """Add the step's delta to the arrangement, its instants summed up."""
+        if not self.owned:
+            return
+        run = arrange(touched.table, self.layout)
+        if run.num_rows:
+            keep(current(), self.name, run)
+
+
+class Touched:
+    """A delta by key, then instant: ``keys`` has a row for each touched key, ``of_key`` and ``instants`` an entry for
+    each segment: the rows of one key at one instant. ``lowest``: each key's first changed row in the order."""
+
+    def __init__(self, placed: Placed, table: pa.Table) -> None:
+        self.placed = placed
+        order, new = key_order(table, placed.layout.keys, [column(table, INSTANT)])
+        table = table.take(pa.array(order)).combine_chunks()
+        place = placed.layout.order.encode([table[name] for name in placed.ordered])
+        self.table = table.append_column(PLACE, place)
+        instants = column(table, INSTANT)
+        segment = new.copy()
+        segment[1:] |= instants[1:] != instants[:-1]
+        starts = np.flatnonzero(segment)
+        self.segment = np.cumsum(segment) - 1
+        key = np.cumsum(new) - 1
+        self.of_key: Numbers = key[starts]
+        self.instants = instants[starts]
+        self.keys = table.select([HASH, *placed.layout.keys]).take(pa.array(np.flatnonzero(new)))
+        by_place = np.lexsort((row_codes([place]), key))
+        self.lowest = self.table.take(pa.array(by_place[np.flatnonzero(new)]))
+
+    def versions(self, chosen: Numbers) -> Versions:
+        """The contents of some keys before the step and after each of its instants that touches them."""
+        return Versions(self, chosen)
+
+
+class Versions:
+    """A query for each chosen key as it is kept, then one for each of its segments as it is after it.
+
+    ``key[q]``: the key of query q as an index into ``chosen``; ``begin[q]``: the instant that makes this version, 0
+    for what is kept; ``end[q]``: the instant that ends it, 0 when it is the newest.
+    """
+
+    def __init__(self, touched: Touched, chosen: Numbers) -> None:
+        number = np.full(touched.keys.num_rows, -1, np.int64)
+        number[chosen] = np.arange(len(chosen))
+        segments = np.flatnonzero(number[touched.of_key] >= 0)
+        of = number[touched.of_key[segments]]
+        self.key: Numbers = np.r_[np.arange(len(chosen)), of]
+        self.begin = np.r_[np.zeros(len(chosen), np.int32), touched.instants[segments]]
+        self.end = self._ends(of, len(chosen))
+        rows = np.flatnonzero(number[touched.of_key[touched.segment]] >= 0)
+        place = np.full(len(touched.of_key), -1, np.int64)
+        place[segments] = np.arange(len(segments))
+        first = place[touched.segment[rows]]
+        # Each row of the delta is seen by its own segment and the later ones of its key.
+        last = np.r_[np.flatnonzero(of[1:] != of[:-1]), len(of) - 1][np.searchsorted(np.unique(of), of)]
+        seen = last[first] - first + 1
+        index = np.repeat(np.arange(len(rows)), seen)
+        query = np.repeat(first, seen) + np.arange(len(index)) - np.repeat(np.cumsum(seen) - seen, seen)
+        names = [WEIGHT, PLACE, *touched.placed.layout.content.names]
+        more = touched.table.select(names).take(pa.array(rows[index]))
+        more = more.append_column(QUERY, pa.array(len(chosen) + query))
+        keys = touched.keys.take(pa.array(chosen[self.key]))
+        self.contents = touched.placed.groups(keys, more)
+
+    def _ends(self, of: Numbers, keys: int) -> npt.NDArray[np.int32]:
+        ends = np.zeros(len(self.key), np.int32)
+        begins = self.begin[keys:]
+        same = of[1:] == of[:-1]
+        ends[keys : len(ends) - 1][same] = begins[1:][same]
+        firsts = np.flatnonzero(np.r_[True, ~same]) if len(of) else np.empty(0, np.int64)
+        ends[of[firsts]] = begins[firsts]
+        return ends
+
+
+def before(found: Found) -> Numbers:
+    """For each row found, how many rows of its query come before it among those found."""
+    total = np.cumsum(found.weights) - found.weights
+    starts = np.flatnonzero(np.diff(found.queries, prepend=-1))
+    return total - np.repeat(total[starts], np.diff(np.r_[starts, len(total)]))
+
+
+def placed(
+    builder: Builder, child: Node, keys: Sequence[Expression], order: Sequence[SortKey],
+    sums: Sequence[Expression] = (),
+) -> tuple[Placed, Flow]:  # fmt: skip
+    """An operator's ordered input and the flow of its delta, each key's rows in one task.
+
+    Sums of ``sums``, stored as ``s0 ..``, are kept.
+    """
+    content = list(fields(child))
+    values = [group_hash(keys), *change(), *[kept(name, type_text) for name, type_text in content]]
+
+    def stored(expression: Expression, letter: str, number: int) -> str:
+        reference = _REFERENCE.fullmatch(expression.text)
+        if reference is not None:
+            return reference[1]
+        name = f"{letter}{number}"
+        content.append((name, expression.type))
+        values.append(computed(name, expression))
+        return name
+
+    key_names = tuple(stored(k, "g", i) for i, k in enumerate(keys))
+    ordered = tuple(stored(s.expression, "o", i) for i, s in enumerate(order))
+    for i, expression in enumerate(sums):
+        content.append((f"s{i}", expression.type))
+        values.append(computed(f"s{i}", expression))
+    columns: Columns = ((HASH, "bigint"), *CHANGE, *content)
+    sorts = tuple(
+        SortColumn(to_arrow(s.expression.type), s.descending, s.nulls_last, s.expression.nullable) for s in order
+    )
+    summed = tuple(f"s{i}" for i in range(len(sums)))
+    layout = Layout(pa.schema([(n, to_arrow(t)) for n, t in content]), Order(sorts), key_names, summed)
+    by = [[e.text for e in given] for given in (keys, order, sums)]
+    text = repr(("placed", child.fingerprint, by))
+    name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    owned = builder.owners.setdefault(name, builder.circuit) == builder.circuit and name not in builder.taken
+    builder.taken.add(name)
+    flow = builder.gather(builder.delta(child).select(values))
+    return Placed(name, owned, child.names, ordered, layout), Flow(flow.given, columns, flow.stages, flow.made)

@@ -1,0 +1,61 @@
+"""Goal: windows maintained by the order of their partitions equal batch after every commit. See harness.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Circuits, Operator, hold
+from shop import BAG, ITEMS
+
+from headrace.circuit.node import Running, Window
+
+QUERIES = {
+    "row_number": "select case_id, k, id, row_number() over (partition by case_id order by k) r from items",
+    "rank": "select case_id, f, id, rank() over (partition by case_id, k order by f desc) r from items",
+    "sums_of_rows": """
+        select case_id, id, sum(id) over w s, sum(n) over w n, count(*) over w c, count(k) over w k
+        from items window w as (partition by case_id order by s rows unbounded preceding)""",
+    "sums_of_peers": """
+        select case_id, id, s, sum(d) over w d, count(s) over w c, count(*) over w a, sum(k) over w k
+        from items window w as (partition by case_id, k order by s desc)""",
+    "means": "select case_id, id, avg(n) over (partition by case_id order by id) a from items",
+    "neighbours": """
+        select case_id, id, lag(s) over w l, lead(d, 2) over w d, lag(id, 1, -1) over w p
+        from items window w as (partition by case_id, k order by s)""",
+    "fixed_frames": """
+        select case_id, id, sum(d) over w s, min(f) over w m, collect_list(k) over w l
+        from items window w as (partition by case_id order by n rows between 1 preceding and 1 following)""",
+    "frames_beside": """
+        select case_id, id, count(*) over (partition by case_id order by s, id rows between 3 preceding and 2 preceding) a,
+        first_value(id) over (partition by case_id order by s, id rows between 1 following and 2 following) b
+        from items""",
+    "both": """
+        select case_id, id, row_number() over w r, lag(id) over w p, lead(id) over w n
+        from items window w as (partition by case_id order by d nulls last)""",
+    "by_double": "select case_id, f, id, count(*) over (partition by case_id, f order by n) c from items",
+    "copies": """
+        select case_id, k, s, row_number() over v r, sum(k) over w t, lag(s) over v l, count(s) over w c
+        from bag window v as (partition by case_id order by s),
+        w as (partition by case_id order by s rows unbounded preceding)""",
+    "peers_of_copies": """
+        select case_id, k, s, rank() over w r, sum(k) over w t, count(*) over w c
+        from bag window w as (partition by case_id order by s)""",
+    "of_an_aggregate": """
+        select case_id, k, t, sum(t) over (partition by case_id order by k) r
+        from (select case_id, k, sum(id) t from items group by case_id, k)""",
+}
+OPERATOR = Operator("running", (ITEMS, BAG), QUERIES, truncated=("items", "bag"))
+
+
+@pytest.mark.spark
+def test_running_windows_equal_batch(spark: Any, tmp_path: Path) -> None:
+    hold(spark, tmp_path, OPERATOR)
+
+
+@pytest.mark.spark
+def test_none_of_them_is_recomputed(spark: Any, tmp_path: Path) -> None:
+    roots = [view.root for view in Circuits(spark, OPERATOR, tmp_path).compilation.views.values()]
+    assert all(any(isinstance(n, Running) for n in root.walk()) for root in roots)
+    assert not any(isinstance(n, Window) for root in roots for n in root.walk())
