@@ -53,6 +53,10 @@ QUERIES = {
         select * from (select case_id, k, s, d from items) pivot (sum(d) t, count(distinct s) n for k in (0, 1, 2))""",
     "having": """
         select case_id, k, count(distinct s) n from items group by case_id, k having count(distinct s) > 1 and max(n) > 0""",
+    "modes_in_order": """
+        select case_id, mode() within group (order by f) a, mode() within group (order by n desc) b,
+        mode(s, true) c, mode(k) d, count(distinct k) e from items group by case_id""",
+    "modes_of_a_multiset": "select case_id, mode(s) s, mode(k) filter (where s = 'a') k from bag group by case_id",
     "modes": "select case_id, k, mode(s) m, mode(n) n from items group by case_id, k",
 }
 OPERATOR = Operator("distinct_aggregates", (ITEMS, BAG, WIDE), QUERIES)

@@ -351,6 +351,21 @@ def test_the_form_for_circuits_has_the_same_text_at_every_planning(catalyst: Cat
     assert text() == text()
 
 
+def test_several_distinct_aggregates_stand_as_they_were_written(catalyst: Catalyst, deal: Relation) -> None:
+    """What Spark makes of them has another order at every planning, and with it a view would be another."""
+    frame = catalyst.spark.sql(
+        "SELECT k + 1 AS k, count(DISTINCT s), sum(DISTINCT n) FILTER (WHERE d > 1), count(DISTINCT a, f), avg(m), max(x) "
+        "FROM t GROUP BY k + 1"
+    )
+    plan = optimized(catalyst, frame)
+    assert "Expand" in plan.toString()
+    together = canonical(catalyst, plan, for_batch=False)
+    assert "Expand" not in together.toString() and together.toString().count("Aggregate [") == 1
+    deal(5)
+    assert execute(catalyst, together).dtypes == frame.dtypes
+    assert answer(catalyst, together) == answer(catalyst, canonical(catalyst, plan, for_batch=True))
+
+
 def test_sorts_that_change_no_contents_are_left_out_for_circuits(catalyst: Catalyst, deal: Relation) -> None:
     plan = optimized(catalyst, catalyst.spark.sql("SELECT k FROM t ORDER BY x"))
     assert "Sort" in canonical(catalyst, plan, for_batch=True).toString()

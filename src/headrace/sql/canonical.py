@@ -15,6 +15,7 @@ from headrace.sql.build import Build
 from headrace.sql.canonical_aggregate import Aggregates
 from headrace.sql.canonical_window import Windows
 from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.distinct import together
 from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.tree import SUBQUERIES, Tree
 
@@ -96,6 +97,8 @@ class _Canonical:
         return expression
 
     def aggregate(self, plan: Any) -> Any:
+        if not self.for_batch:
+            plan = together(self.build, self.tree, plan)
         found: list[Any] = []
 
         def collect(expression: Any) -> Any:

@@ -70,6 +70,11 @@ class Segments:
         instants: np.ndarray = column(self.table, INSTANT)[self.starts[:-1]]
         return instants
 
+    def segment(self, rows: np.ndarray) -> np.ndarray:
+        """The segment of each of some rows."""
+        found: np.ndarray = np.searchsorted(self.starts, rows, "right") - 1
+        return found
+
     @property
     def is_first(self) -> np.ndarray:
         """Which segments are the first of their group."""

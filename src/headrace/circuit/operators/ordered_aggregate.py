@@ -1,8 +1,9 @@
 """d gamma(A) where gamma asks for the order of a group's values: -(a touched group's row before) +(its row after).
 
 min and max are the first and the last of the values, so a retracted one is followed by the next; a percentile is
-found by its position; DISTINCT counts a value when its number of copies leaves zero and takes it back when that
-returns there. Work follows the change and, for each touched group, the logarithm of its values.
+found by its position, a mode as the first of the values by frequency; DISTINCT counts a value when its number of
+copies leaves zero and takes it back when that returns there. Work follows the change and, for each touched group,
+the logarithm of its values.
 State: the distinct values of each group in order with their copies, beside the accumulators; bounded by the input.
 """
 
@@ -42,16 +43,21 @@ if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
 PERCENTILES = ("percentile", "percentile_disc")
-IN_ORDER = ("min", "max", *PERCENTILES)
+IN_ORDER = ("min", "max", "mode", *PERCENTILES)
+COPIES = "copies"  # bigint: how often a value stands in its group
 
 
 @dataclass(frozen=True)
 class Values:
-    """The values of some arguments in order, by group; rows in which one is NULL have none."""
+    """The values of some arguments in order, by group; rows in which one is NULL have none.
+
+    ``of``: not every value, but each distinct one of those values once, the most frequent first.
+    """
 
     name: str
     arguments: tuple[str, ...]
     layout: Layout
+    of: int | None = None
 
     @property
     def order(self) -> Order:
@@ -89,7 +95,7 @@ class Pick:
         """The function's value over the contents of each of ``queries``; NULL over none."""
         if self.function in PERCENTILES:
             return self._percentiles(contents, name)
-        found = contents.first(1, [name]) if self.function == "min" else contents.last(1, [name])
+        found = contents.last(1, [name]) if self.function == "max" else contents.first(1, [name])
         return _aligned(found.rows[name], found.queries, queries)
 
     def _percentiles(self, contents: Contents, name: str) -> pa.Array:
@@ -142,6 +148,16 @@ def _aligned(values: pa.ChunkedArray, queries: np.ndarray, size: int) -> pa.Arra
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Values whose number of copies changed: a row of each, its segment, and the number before and after that."""
+
+    rows: np.ndarray
+    segments: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+
+
 class AccumulateInOrder(Accumulate):
     """Input and output as of ``Accumulate``. ``picks``: for each result the function of ``values`` it is, or None
     where the next of ``parts`` makes it."""
@@ -157,12 +173,18 @@ class AccumulateInOrder(Accumulate):
 
     def once(self, given: Segments, values: Values) -> np.ndarray:
         """For each row +1 where its value enters its group at its instant, -1 where it leaves; 0 otherwise."""
-        rows = values.present(given.table)
         weights = np.zeros(given.table.num_rows, np.int64)
+        change = self.counted(given, values)
+        weights[change.rows] = (change.after > 0).astype(np.int64) - (change.before > 0)
+        return weights
+
+    def counted(self, given: Segments, values: Values) -> Counted:
+        """How often each value stood in its group before and after each instant at which that changed."""
+        rows = values.present(given.table)
         if len(rows) == 0:
-            return weights
+            return Counted(rows, rows, rows, rows)
         placed = values.placed(given.table.take(pa.array(rows)))
-        segment = np.searchsorted(given.starts, rows, "right") - 1
+        segment = given.segment(rows)
         codes = row_codes([pa.array(given.of_group[segment]), placed[PLACE]])
         order = np.lexsort((segment, codes))
         codes, segment = codes[order], segment[order]
@@ -173,12 +195,10 @@ class AccumulateInOrder(Accumulate):
         total = np.cumsum(change)
         after = before[np.cumsum(new) - 1] + total - (total[firsts] - change[firsts])[np.cumsum(new) - 1]
         # What a value has before an instant is what it had after its last row of an earlier one.
-        last = np.r_[new[1:] | (segment[1:] != segment[:-1]), True]
-        ends = np.flatnonzero(last)
+        ends = np.flatnonzero(np.r_[new[1:] | (segment[1:] != segment[:-1]), True])
         previous = np.r_[0, after[ends][:-1]]
         previous[new[np.r_[0, ends[:-1] + 1]]] = before
-        weights[rows[order[ends]]] = (after[ends] > 0).astype(np.int64) - (previous > 0)
-        return weights
+        return Counted(rows[order[ends]], segment[ends], previous, after[ends])
 
     def copies(self, values: Values, wanted: pa.Table) -> np.ndarray:
         """How often each of some values (``_h``, key, place) is kept."""
@@ -205,18 +225,30 @@ class AccumulateInOrder(Accumulate):
             if pick is None:
                 results.append(next(plain))
                 continue
-            found = pick.of(contents[pick.values], self.ordered[pick.values].arguments[0], groups + len(given))
+            found = pick.of(contents[pick.values], self.ordered[pick.values].arguments[-1], groups + len(given))
             results.append((found.take(earlier), found.take(later)))
         return [a for a, _ in results], [b for _, b in results]
 
+    def changes(self, given: Segments, values: Values) -> tuple[pa.Table, np.ndarray]:
+        """What the step changes of some values: rows with their place, and the segment of each."""
+        if values.of is None:
+            rows = values.present(given.table)
+            return values.placed(given.table.take(pa.array(rows))), given.segment(rows)
+        counted = self.counted(given, self.ordered[values.of])
+        was, there = np.flatnonzero(counted.before), np.flatnonzero(counted.after)
+        both = np.r_[was, there]
+        table = given.table.take(pa.array(counted.rows[both]))
+        weights = np.r_[np.full(len(was), -1, np.int64), np.ones(len(there), np.int64)]
+        table = table.set_column(table.column_names.index(WEIGHT), WEIGHT, pa.array(weights))
+        table = table.append_column(COPIES, pa.array(np.r_[counted.before[was], counted.after[there]]))
+        return values.placed(table), counted.segments[both]
+
     def contents(self, given: Segments, values: Values) -> Contents:
         """A query for each group as it is kept, then one for each segment as it is after it."""
-        rows = values.present(given.table)
-        placed = values.placed(given.table.take(pa.array(rows)))
-        segment = np.searchsorted(given.starts, rows, "right") - 1
+        placed, segment = self.changes(given, values)
         # Each row is seen by its own segment and the later ones of its group.
         seen = given.firsts[1:][given.of_group[segment]] - segment
-        index = np.repeat(np.arange(len(rows)), seen)
+        index = np.repeat(np.arange(len(segment)), seen)
         first = np.cumsum(seen) - seen
         query = np.repeat(segment, seen) + np.arange(len(index)) - np.repeat(first, seen)
         groups = len(given.firsts) - 1
@@ -227,8 +259,7 @@ class AccumulateInOrder(Accumulate):
     def write(self, given: Segments, kept: pa.Table, found: np.ndarray, after: Groups) -> None:
         super().write(given, kept, found, after)
         for values in self.ordered:
-            rows = values.present(given.table)
-            run = arrange(values.placed(given.table.take(pa.array(rows))), values.layout)
+            run = arrange(self.changes(given, values)[0], values.layout)
             if run.num_rows:
                 keep(current(), values.name, run)
 
@@ -245,6 +276,8 @@ def delta(builder: Builder, this: node.OrderedAggregate) -> Flow:
         once = _values(this, accumulation, names, values) if in_order or accumulation.distinct else None
         if in_order:
             assert once is not None
+            if accumulation.function == "mode":
+                once = _frequencies(this, accumulation, once, values)
             picks.append(Pick(accumulation.function, once, *accumulation.details))
         else:
             parts.append(part_of(accumulation, slots, names, once))
@@ -264,13 +297,34 @@ def _values(
     for number, known in enumerate(values):
         if known.arguments == names:
             return number
-    types = [to_arrow(e.type) for e in accumulation.arguments]
-    keys = [(f"g{i}", to_arrow(k.type)) for i, k in enumerate(this.keys)]
-    content = pa.schema([*keys, *zip(names, types, strict=True)])
-    layout = Layout(content, Order(tuple(SortColumn(t, nullable=False) for t in types)), tuple(n for n, _ in keys))
+    columns = [(n, to_arrow(e.type)) for n, e in zip(names, accumulation.arguments, strict=True)]
+    layout = _layout(this, columns, [SortColumn(arrow, nullable=False) for _, arrow in columns])
     text = repr([e.text for e in accumulation.arguments])
     values.append(Values(_name("values", this.fingerprint, text), names, layout))
     return len(values) - 1
+
+
+def _frequencies(this: node.OrderedAggregate, accumulation: node.Accumulation, of: int, values: list[Values]) -> int:
+    """The values ``of`` by frequency, those equally frequent in their order; among ``values``, shared or new."""
+    counted, (name,) = values[of], values[of].arguments
+    _, _, descending = accumulation.details or ((), False, False)
+    columns = [(COPIES, pa.int64()), (name, counted.layout.content.field(name).type)]
+    order = [
+        SortColumn(pa.int64(), descending=True, nullable=False),
+        SortColumn(columns[1][1], descending, nullable=False),
+    ]
+    text = _name("frequencies", counted.name, str(descending))
+    known = Values(text, (COPIES, name), _layout(this, columns, order), of)
+    if known not in values:
+        values.append(known)
+    return values.index(known)
+
+
+def _layout(
+    this: node.OrderedAggregate, columns: Sequence[tuple[str, pa.DataType]], order: Sequence[SortColumn]
+) -> Layout:
+    keys = [(f"g{i}", to_arrow(k.type)) for i, k in enumerate(this.keys)]
+    return Layout(pa.schema([*keys, *columns]), Order(tuple(order)), tuple(n for n, _ in keys))
 
 
 def _name(*what: str) -> str:

@@ -28,7 +28,7 @@ EXTREMES = {"Min": "min", "Max": "max"}
 PERCENTILES = {"Percentile": "percentile", "PercentileDisc": "percentile_disc"}
 # What the canonical form makes extremes of.
 BECOME_EXTREMES = ("First", "Last", "MaxBy", "MinBy")
-IN_ORDER = (*EXTREMES.values(), *PERCENTILES.values())
+IN_ORDER = (*EXTREMES.values(), *PERCENTILES.values(), "mode")
 
 
 def maintained(catalyst: Catalyst, aggregate: Any) -> bool:
@@ -48,6 +48,8 @@ def maintained(catalyst: Catalyst, aggregate: Any) -> bool:
         return not aggregate.isDistinct() and all(map(ordered, types))
     if kind in PERCENTILES:
         return not aggregate.isDistinct() and _fractions(catalyst, function) is not None
+    if kind == "Mode":
+        return not aggregate.isDistinct() and ordered(types[0])
     if kind not in ADDED:
         return False
     return types[0].startswith(_NUMBERS) or (kind == "Sum" and types[0] == _INTERVAL)
@@ -66,6 +68,8 @@ def accumulation(catalyst: Catalyst, aggregate: Any, names: dict[int, str]) -> A
     details: Any = ()
     if kind in PERCENTILES:
         arguments, details = arguments[:1], _fractions(catalyst, function)
+    if kind == "Mode":  # of the equally frequent the least, or in the opposite order of the greatest
+        details = ((), False, not function.reverseOpt().get())
     distinct = bool(aggregate.isDistinct()) and kind not in EXTREMES
     if kind == "Count" and not distinct:
         given = _counted(catalyst, arguments, condition)
@@ -78,6 +82,8 @@ def accumulation(catalyst: Catalyst, aggregate: Any, names: dict[int, str]) -> A
 def _name(function: Any, kind: str, of: str) -> str:
     if kind in EXTREMES and of == "boolean":  # the least is false unless all are true
         return "bit_and" if kind == "Min" else "bit_or"
+    if kind == "Mode":
+        return "mode"
     for names in (BITWISE, STATISTICS, EXTREMES, PERCENTILES):
         if kind in names:
             return names[kind]
