@@ -14,6 +14,10 @@ from harness import Operator, hold
 from histories import Table
 from shop import BAG, ITEMS
 
+from headrace.engine.compile import Compiler
+from headrace.model.definition import ViewDefinition
+from headrace.model.schema import Column, Relation
+
 WIDE = Table(
     "wide",
     {"id": "int", "k": "int", "d": "decimal(38,2)", "i": "interval day to second", "t": "tinyint"},
@@ -65,3 +69,19 @@ OPERATOR = Operator("distinct_aggregates", (ITEMS, BAG, WIDE), QUERIES)
 @pytest.mark.spark
 def test_aggregates_of_distinct_values_equal_batch(spark: Any, tmp_path: Path) -> None:
     hold(spark, tmp_path, OPERATOR)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select m, count(*) n from maps group by m",
+        "select count(distinct m) n from maps",
+        "select k, count(distinct m) n, count(distinct k) o from maps group by k",
+    ],
+)
+def test_what_spark_cannot_hash_is_refused_with_its_clause(spark: Any, sql: str) -> None:
+    maps = Relation("maps", (Column("k", "int"), Column("m", "map<string,int>")))
+    refused = Compiler(spark).compile({"maps": maps}, [ViewDefinition("v", sql)], {}).refused
+    assert refused["v"].code == "sql.not_incremental"
+    assert "a map or variant as a key" in str(refused["v"])

@@ -14,13 +14,17 @@ from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refus
 def aggregate(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     keys = lowering.catalyst.items(plan.groupingExpressions())
     entries = [e for e in lowering.catalyst.items(plan.aggregateExpressions()) if id_of(e) in needed]
-    child, ids = lowering.node(plan.child(), lowering.references(keys + entries))
-    names = names_of(ids)
-    bound_keys = tuple(lowering.catalyst.expression(k, names) for k in keys)
-    refuse_keys(bound_keys)
     functions: list[Any] = []
     for entry in entries:
         collect_functions(lowering.catalyst, entry, functions)
+    distinct = [
+        a for f in functions if f.isDistinct() for a in lowering.catalyst.items(f.aggregateFunction().children())
+    ]
+    # Before the input is looked at: Spark prepares it for grouping by a map.
+    refuse_keys(tuple(Expression(None, "", type_text(k)) for k in (*keys, *distinct)))
+    child, ids = lowering.node(plan.child(), lowering.references(keys + entries))
+    names = names_of(ids)
+    bound_keys = tuple(lowering.catalyst.expression(k, names) for k in keys)
     types, out_ids = tuple(type_text(e) for e in entries), [id_of(e) for e in entries]
     nullables = tuple(bool(e.nullable()) for e in entries)
     if all(maintained(lowering.catalyst, f) for f in functions):
