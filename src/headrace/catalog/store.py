@@ -15,7 +15,7 @@ import orjson
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 
-LAYOUT = 1
+LAYOUT = 2
 
 # Names in ``meta``, each followed by what it is about.
 HELD = "held "  # a table that no source has any more, though the log holds rows of it
@@ -38,6 +38,9 @@ create table base (feed text primary key, step integer not null, upto integer no
 create table checkpoint (step integer primary key, runs text not null) strict;
 create table sink (name text primary key, frontier integer not null, error text not null default '',
     updated_us integer not null default 0) strict;
+create table error_row (view text not null, version integer not null, place integer not null, feed text not null,
+    together integer not null, content blob not null, shown text not null, weight integer not null,
+    held integer not null, message text not null, primary key (view, version, place)) strict;
 """
 
 
@@ -83,6 +86,25 @@ class ViewRecord:
         return feed_of(self.schema.name, self.schema.version)
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """One entry of a failed view's error delta: a row of ``feed`` that the view's SQL throws on, with its weight.
+
+    ``content``: the row as an Arrow IPC stream with columns ``c0 ..``; ``shown``: the same as a JSON object.
+    Entries of one ``together`` throw only together. ``held``: the last commit that the view's contents hold.
+    An entry without content stands for what could not be named: more rows than are looked for, a failure that
+    no row explains, or a failed view that this one reads.
+    """
+
+    feed: str
+    together: int
+    content: bytes
+    shown: str
+    weight: int
+    held: int
+    message: str
+
+
 def feed_of(name: str, version: int) -> str:
     """The name of a view version's feed."""
     return f"{name}@{version}"
@@ -117,6 +139,10 @@ class Catalog:
                     if statement.strip():
                         self._db.execute(statement)
                 self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
+        elif self.meta("layout") == "1":
+            with self.transaction():  # it had no error rows, and was otherwise the same
+                self._db.execute(next(s for s in SCHEMA.split(";") if "table error_row" in s))
+                self.set_meta("layout", str(LAYOUT))
 
     def close(self) -> None:
         with self._lock:
@@ -206,11 +232,34 @@ class Catalog:
     def drop_view(self, name: str) -> None:
         with self.transaction():
             self._db.execute("update view set state = 'gone' where name = ?", (name,))
+            self._db.execute("delete from error_row where view = ?", (name,))
 
     def set_view_state(self, name: str, version: int, state: str, reason: str = "") -> None:
         with self.transaction():
             self._db.execute(
                 "update view set state = ?, reason = ? where name = ? and version = ?", (state, reason, name, version)
+            )
+
+    def error_rows(self, name: str, version: int) -> list[ErrorRow]:
+        """The error delta of a view version, in order; empty as long as the view is live."""
+        rows = self._rows(
+            "select feed, together, content, shown, weight, held, message from error_row"
+            " where view = ? and version = ? order by place",
+            name,
+            version,
+        )
+        return [ErrorRow(*row) for row in rows]
+
+    def put_error_rows(self, name: str, version: int, rows: Iterable[ErrorRow]) -> None:
+        """These in place of the entries there are."""
+        with self.transaction():
+            self._db.execute("delete from error_row where view = ?", (name,))
+            self._db.executemany(
+                "insert into error_row values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (name, version, i, r.feed, r.together, r.content, r.shown, r.weight, r.held, r.message)
+                    for i, r in enumerate(rows)
+                ],
             )
 
     # -- steps ----------------------------------------------------------------------------------------------

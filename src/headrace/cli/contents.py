@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import typer
 
 from headrace.catalog.document import did_you_mean
-from headrace.control.rows import value
+from headrace.formats.types.spelled import value
 from headrace.model.delivery import WEIGHT
 
 if TYPE_CHECKING:

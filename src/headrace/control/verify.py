@@ -19,7 +19,7 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
     asked = [known_view(str(view), known) for view in arguments.get("views") or []]
     progress({"text": "verifying"})
     answer = running.pipeline.verify(asked or None, progress)
-    from headrace.control.rows import value  # loads pyarrow: not for the client's side of the socket
+    from headrace.formats.types.spelled import value  # loads pyarrow: not for the client's side of the socket
 
     views = [
         {**view, "first": [{**row, "row": value(row["row"])} for row in view["first"]]} for view in answer["views"]

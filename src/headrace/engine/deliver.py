@@ -99,7 +99,7 @@ class Deliver(threading.Thread):
             table = snapshot.delta(wanted[name], paths)
             if whole:
                 replacements[name] = table
-            elif table.num_rows:
+            elif paths:  # without rows too: a view that comes back as it was is no longer stale
                 deltas[name] = table
         dropped = frozenset(held) - wanted.keys()
         stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}

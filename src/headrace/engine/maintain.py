@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,15 @@ from pyspark.sql import SparkSession
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
 from headrace.circuit.build import TABLE
-from headrace.circuit.node import Constant, Node, has_one_row
 from headrace.circuit.operators.publish import checksum
-from headrace.circuit.operators.recursion import LEVELS
+from headrace.engine.backfill import Backfill, Bases, circuits, sync_folder
 from headrace.engine.compile import Compiled
+from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble
 from headrace.engine.space import no_space
 from headrace.engine.step import CircuitFailed, Result, Stepper
-from headrace.engine.unroll import deeper, feeds_of, level_before, unroll
+from headrace.engine.unroll import FIRST_DEPTH, deeper, feeds_of
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.definition import Settings
@@ -39,6 +39,17 @@ COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new 
 RETAINED_STEPS = 256  # published steps kept for readers that follow, beside what the slowest sink needs
 
 
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A failed view, built again: files and rows of its contents, and the delta from those it stood at."""
+
+    compiled: Compiled
+    paths: list[str]
+    rows: int
+    delta: Output
+    seconds: float
+
+
 class Maintainer:
     """The state of all views and the one who moves it. Every method runs on the engine's thread."""
 
@@ -53,7 +64,8 @@ class Maintainer:
         self.kept = Kept(folder / "state")
         self.tables: dict[str, Relation] = {}
         self.views: dict[str, Compiled] = {}
-        self.failed: dict[str, ViewRecord] = {}
+        self.failures = Failures(catalog, tell)
+        self.backfill = Backfill(spark, folder, catalog, self.kept, settings)
         self.program = Program(())
         self.stepper: Stepper | None = None
         self.number = 0
@@ -67,19 +79,14 @@ class Maintainer:
     # -- the program ----------------------------------------------------------------------------------------
 
     def load(self, tables: Mapping[str, Relation], views: Mapping[str, Compiled]) -> None:
-        """Take these views as the program, their state being there already."""
-        roots: dict[str, Node] = {c.feed: c.root for c in views.values()}
+        """Take these views as the program, their state being there already; tables of failed views are kept up."""
         self.tables, self.views = dict(tables), dict(views)
         while True:
-            self.program = assemble(tables, roots, self.depths)
-            self.stepper = Stepper(
-                self.spark,
-                self.program,
-                self.folder / "log",
-                self.kept,
-                self.folder / "state",
-                self.settings.partitions,
-            )
+            program = assemble(tables, {c.feed: c.root for c in views.values()}, self.depths)
+            known = {circuit.name for circuit in program.circuits}
+            more = [n for n in sorted(self.failures.reads() & tables.keys()) if n not in known]
+            self.program = Program((*(Circuit(n, tables[n], None, frozenset(), 0) for n in more), *program.circuits))
+            self.stepper = self.backfill.stepper(*self.program.circuits)
             filled = {owner for name, owner in self.stepper.frames.owners.items() if name in self.kept.runs}
             if not self.deepened(filled):
                 break
@@ -102,17 +109,17 @@ class Maintainer:
         if found is not None:
             start, self.durable = found
             self.kept.restore(self.durable)
-            self.load(self.tables, self.views)  # as deep as the state is
+            self.load(self.tables, self.views)  # as deep as the state is, and without that of views failed since
         published = {s.number: s for s in self.catalog.steps()}
         if start in published:
             self.number, self.frontier = start, published[start].upto
         for step in self.catalog.steps(start):
-            expected = self.catalog.outputs(step.number - 1, step.number) if step.published_us is not None else None
-            result = self.advance(step.number, step.after, step.upto, wide=step.wide, again=expected is not None)
-            if expected is not None:
-                self.same(step.number, expected, result.outputs)
-            else:
-                self.publish(step.number, result)
+            if step.published_us is None:
+                self.take(step.number, step.after, step.upto, wide=step.wide)
+                continue
+            expected = self.catalog.outputs(step.number - 1, step.number)
+            result = self.advance(step.number, step.after, step.upto, wide=step.wide, again=True)
+            self.same(step.number, expected, result.outputs)
             self.number, self.frontier = step.number, step.upto
         self.kept.start()
 
@@ -132,23 +139,37 @@ class Maintainer:
 
     # -- steps ----------------------------------------------------------------------------------------------
 
-    def step(self) -> bool:
-        """One step over what the log holds beyond the frontier; False when there is nothing."""
-        end = self.log.end
+    def step(self, end: int | None = None) -> bool:
+        """One step over what the log holds beyond the frontier, up to ``end``; False when there is nothing."""
+        end = self.log.end if end is None else end
         if end <= self.frontier:
             return False
         upto, rows, committed_us = self.bounded(end)
         wide = rows >= WIDE_ROWS and self.settings.partitions > 1
         number = self.number + 1
         self.catalog.record_step(number, self.frontier, upto, wide, committed_us)
-        result = self.advance(number, self.frontier, upto, wide=wide)
-        self.publish(number, result)
-        with self.lock:
-            self.number, self.frontier = number, upto
+        result = self.take(number, self.frontier, upto, wide=wide)
         self.kept.wait_for_merges()
         if result.refused:
             self.tell({"event": "rows.refused", "files": [str(p) for p in result.refused]})
         return True
+
+    def take(self, number: int, after: int, upto: int, *, wide: bool) -> Result:
+        """Run a recorded step, and publish it with the views that come back in it.
+
+        Only then are the rows searched on which views failed: that may take a while, and holds up no delta.
+        """
+        result = self.advance(number, after, upto, wide=wide)
+        changed = self.failures.subtract(result.outputs)
+        back = self.built_again(number, upto, result.outputs)
+        self.publish(number, upto, result, back, changed)
+        with self.lock:
+            self.number, self.frontier = number, upto
+        for b in back:
+            name = b.compiled.schema.name
+            self.tell({"event": "view.healed", "view": name, "commit": upto, "rows": b.rows, "seconds": b.seconds})
+        self.search()
+        return result
 
     def bounded(self, end: int) -> tuple[int, int, int]:
         """How far a step goes: about ``step_rows`` changes, never less than a transaction; (upto, rows, time)."""
@@ -182,31 +203,64 @@ class Maintainer:
 
     def fail(self, failure: CircuitFailed) -> None:
         """Take a view, and those that read it, out of the consistent set; they stay as they were, marked."""
-        names = self.program.downstream([failure.circuit.name])
-        reason = first_lines(failure.cause)
-        records = self.catalog.views()
-        for name in [n for n, c in self.views.items() if c.feed in names]:
-            compiled = self.views.pop(name)
-            own = reason if compiled.feed == failure.circuit.name else f"it reads {failure.circuit.name}: {reason}"
-            self.catalog.set_view_state(name, compiled.schema.version, "failed", own)
-            self.failed[name] = records[name]
-            self.tell({"event": "view.failed", "view": name, "reason": own})
-        self.load(self.used(), self.views)
+        for name in self.failures.leave(failure, self.views):
+            self.views.pop(name)
+        self.load(self.tables, self.views)
         self.checkpointed = 0.0
 
-    def used(self) -> dict[str, Relation]:
-        """The tables that the program's views still read."""
-        return {
-            n: r
-            for n, r in self.tables.items()
-            if TABLE + n in self.kept.runs or any(n in v.reads for v in self.views.values())
-        }
+    def built_again(self, number: int, upto: int, outputs: Sequence[Output]) -> list[Back]:
+        """The failed views that nothing known keeps from working, over what they read after this step."""
+        back: list[Back] = []
+        bases: Bases = {}
+        for name, failed in list(self.failures.known.items()):
+            if not self.failures.due(name):
+                continue
+            compiled, began = failed.compiled, time.monotonic()
+            feeds = {feed: self.contents(feed, bases, outputs) for feed in feeds_of(compiled.root)}
+            try:
+                paths, rows = bases[compiled.feed] = self.backfill.view(compiled, feeds, bases, number, upto, WIDE_ROWS)
+            except CircuitFailed as failure:
+                if no_space(failure, self.folder):
+                    raise
+                failed.tried(time.monotonic() - began, failure)
+                continue
+            delta = self.backfill.caught_up(self.failures.records[name], number, paths)
+            back.append(Back(compiled, paths, rows, delta, round(time.monotonic() - began, 3)))
+            self.failures.forget([name])
+        return back
 
-    def publish(self, number: int, result: Result) -> None:
+    def publish(self, number: int, upto: int, result: Result, back: Sequence[Back], changed: set[str]) -> None:
         """All views move at once; their files are on disk before."""
-        for folder in {str(Path(o.path).parent) for o in result.outputs}:
+        outputs = [*self.visible(result.outputs), *(b.delta for b in back)]
+        for folder in {str(Path(o.path).parent) for o in outputs}:
             sync_folder(folder)
-        self.catalog.publish(number, self.visible(result.outputs), time.time_ns() // 1000)
+        durable = self.kept.checkpoint() if back else {}
+        with self.catalog.transaction():
+            self.catalog.publish(number, outputs, time.time_ns() // 1000)
+            for name in changed & self.failures.known.keys():
+                self.failures.save(name)
+            for b in back:
+                name, version = b.compiled.schema.name, b.compiled.schema.version
+                self.catalog.set_view_state(name, version, "live")
+                self.catalog.put_error_rows(name, version, ())
+                self.catalog.put_base(b.compiled.feed, number, upto, b.paths, b.rows)
+            if back:  # the steps before would not fill what these views keep
+                self.catalog.put_checkpoint(number, durable)
+        if back:
+            self.durable = durable
+            self.load(self.tables, {**self.views, **{b.compiled.schema.name: b.compiled for b in back}})
+
+    def search(self) -> None:
+        """Name the rows on which views failed, and tell it."""
+        compiled = [*self.views.values(), *(failed.compiled for failed in self.failures.known.values())]
+        self.failures.search(columns(self.tables, compiled), self.scene, WIDE_ROWS)
+        self.failures.tell_all()
+
+    def scene(self, compiled: Compiled) -> Scene:
+        """A view over all contents of what it reads, at the frontier."""
+        feeds = {feed: self.contents(feed, {}) for feed in feeds_of(compiled.root)}
+        chain = circuits(compiled, max([FIRST_DEPTH, *self.depths.values()]))
+        return Scene(self.backfill.stepper(*chain), chain, self.backfill.step(feeds, self.frontier))
 
     def visible(self, outputs: list[Output]) -> list[Output]:
         feeds = {c.feed for c in self.views.values()}
@@ -215,70 +269,99 @@ class Maintainer:
     # -- definitions ----------------------------------------------------------------------------------------
 
     def swap(self, tables: Mapping[str, Relation], views: Mapping[str, Compiled], dropped: set[str]) -> None:
-        """Make ``views`` the program: new versions are built beside the old and all swapped in by one commit."""
-        while self.step():
+        """Make ``views`` the program: new versions are built beside the old and all swapped in by one commit.
+
+        A version that has failed is not built again here, but when its error delta lets it.
+        """
+        commit = self.mark("definitions")
+        while self.step(commit - 1):
             pass
         records = self.catalog.views()
         known = {n: r.schema.version for n, r in records.items() if r.state == "live"}
-        fresh = [c for n, c in views.items() if known.get(n) != c.schema.version]
+        held = {n for n, c in views.items() if self.failures.holds(c)}
+        fresh = [c for n, c in views.items() if known.get(n) != c.schema.version and n not in held]
+        tables = {**{n: self.tables[n] for n in self.failures.reads() & self.tables.keys()}, **tables}
         program = assemble(tables, {c.feed: c.root for c in views.values()})
-        origin = TransactionOrigin(SELF, "definitions", time.time_ns() // 1000)
-        commit = self.log.append(TransactionBatch((origin,), {}))
         number = self.number + 1
-        bases, broken = self.build(program, tables, fresh, commit)
+        bases, broken = self.build(program, fresh, held, commit, columns(tables, views.values()))
         edited = next((n for n in broken if n in known), None)
         if edited is not None:
             self.load(self.tables, self.views)  # what was built for the new versions goes
             raise HeadraceError(
-                "view.failed", f"the new version of view {edited} fails on the rows there are", why=broken[edited],
+                "view.failed", f"the new version of view {edited} fails on the rows there are",
+                why=self.failures.reason(edited, broken),
                 next="edit the view, then `headrace apply`; the version before goes on",
             )  # fmt: skip
         durable = self.kept.checkpoint()
         with self.catalog.transaction():
-            self.catalog.record_step(number, self.frontier, commit, False, origin.committed_us)
+            self.catalog.record_step(number, self.frontier, commit, False, time.time_ns() // 1000)
             for name in dropped:
                 self.catalog.drop_view(name)
+            caught_up = []
             for compiled in fresh:
-                reason = broken.get(compiled.schema.name, "")
+                name = compiled.schema.name
+                reason = self.failures.reason(name, {**self.failures.known, **broken}) if name in broken else ""
                 state = "failed" if reason else "live"
                 record = ViewRecord(
                     compiled.schema, compiled.definition.sql, compiled.root.fingerprint, state, reason, commit
                 )
-                self.catalog.put_view(record)
                 if compiled.feed in bases:
                     paths, rows = bases[compiled.feed]
+                    if name in records and records[name].feed == compiled.feed:
+                        caught_up.append(self.backfill.caught_up(record, number, paths))
                     self.catalog.put_base(compiled.feed, number, commit, paths, rows)
-            self.catalog.publish(number, [], time.time_ns() // 1000)
+                self.catalog.put_view(record)
+                if name in broken:
+                    self.catalog.put_error_rows(name, compiled.schema.version, broken[name].rows)
+            self.catalog.publish(number, caught_up, time.time_ns() // 1000)
             # In the same transaction: the steps before would not fill what the new program keeps.
             self.catalog.put_checkpoint(number, durable)
         with self.lock:
             self.number, self.frontier = number, commit
-        now = self.catalog.views()
-        self.failed = {n: now[n] for n in (self.failed.keys() - dropped - views.keys()) | broken.keys()}
-        self.load(tables, {n: c for n, c in views.items() if n not in broken})
+        self.failures.settle(views, dropped, {c.schema.name for c in fresh}, broken)
+        self.load(tables, {n: c for n, c in views.items() if n not in self.failures.records})
         self.checkpoint()
+        self.failures.tell_all()
+
+    def retry(self, asked: Mapping[str, Failed]) -> None:
+        """Somebody asks: these failed views are built again, whatever is known of their rows."""
+        if self.failures.hurry(asked):
+            self.mark("retry")
+            while self.step():
+                pass
+
+    def mark(self, text: str) -> int:
+        """A commit of our own in the log, for a change that no source brings."""
+        origin = TransactionOrigin(SELF, text, time.time_ns() // 1000)
+        return self.log.append(TransactionBatch((origin,), {}))
 
     def build(
-        self, program: Program, tables: Mapping[str, Relation], fresh: list[Compiled], upto: int
-    ) -> tuple[dict[str, tuple[list[str], int]], dict[str, str]]:
-        """First contents of new tables and view versions at ``upto``: feed -> (files, rows); view -> why it fails."""
-        bases: dict[str, tuple[list[str], int]] = {}
-        broken: dict[str, str] = {}
+        self, program: Program, fresh: list[Compiled], held: set[str], upto: int, columns: Mapping[str, Sequence[str]]
+    ) -> tuple[Bases, dict[str, Failed]]:
+        """First contents of new tables and view versions at ``upto``: feed -> (files, rows); the views that fail.
+
+        ``held``: views that have failed before and are not built.
+        """
+        bases: Bases = {}
+        broken: dict[str, Failed] = {}
+        number = self.number + 1
         for circuit in program.circuits:
             if circuit.relation is not None and not self.kept.runs.get(TABLE + circuit.name):
-                self.build_table(circuit, upto)
+                self.backfill.table(circuit, number, upto, WIDE_ROWS)
         for compiled in fresh:
             started, name = time.monotonic(), compiled.schema.name
-            below = next((r for r in compiled.reads if r in broken), None)
-            if below is not None:
-                broken[name] = f"it reads {below}: {broken[below]}"
+            above = next((r for r in compiled.reads if r in broken or r in held), None)
+            if above is not None:
+                broken[name] = Failed(compiled, 0, [unnamed(0, "", above)], ready=True)
                 continue
             feeds = {feed: self.contents(feed, bases) for feed in feeds_of(compiled.root)}
             try:
-                bases[compiled.feed] = self.first_contents(compiled, feeds, bases, upto)
+                bases[compiled.feed] = self.backfill.view(compiled, feeds, bases, number, upto, WIDE_ROWS)
             except CircuitFailed as failure:
-                broken[name] = first_lines(failure.cause)
-                self.tell({"event": "view.failed", "view": name, "reason": broken[name]})
+                if no_space(failure, self.folder):
+                    raise
+                broken[name] = Failed(compiled, 0, [unnamed(0, message(failure.cause))])
+                broken[name].found(Scene.of(failure).search(WIDE_ROWS), columns)
                 continue
             self.tell({
                 "event": "view.built", "view": name, "version": compiled.schema.version,
@@ -286,63 +369,18 @@ class Maintainer:
             })  # fmt: skip
         return bases, broken
 
-    def first_contents(
-        self, compiled: Compiled, feeds: dict[str, list[str]], bases: dict[str, tuple[list[str], int]], upto: int
-    ) -> tuple[list[str], int]:
-        """(files, rows) of a view over all contents of what it reads; its arrangements are filled on the way.
-
-        ``bases`` takes the levels of its recursive queries, for other views that have the same.
-        """
-        if not any(feeds.values()) and not has_row_over_nothing(compiled.root):
-            return [], 0
-        roots, levels = unroll({compiled.feed: compiled.root}, {}, LEVELS)
-        known = dict(feeds)
-        for name, root in levels.items():
-            if name not in bases and (level_before(name) is None or level_before(name) in known):
-                outputs = self.first_outputs(name, root, known, upto)
-                bases[name] = [o.path for o in outputs], sum(o.rows for o in outputs)
-            if bases.get(name, ([], 0))[0]:
-                known[name] = bases[name][0]
-        outputs = self.first_outputs(compiled.feed, roots[compiled.feed], known, upto)
-        for folder in {str(Path(o.path).parent) for o in outputs}:
-            sync_folder(folder)
-        return [o.path for o in outputs], sum(o.rows for o in outputs)
-
-    def first_outputs(self, name: str, root: Node, feeds: dict[str, list[str]], upto: int) -> list[Output]:
-        """A circuit's first step over all contents of ``feeds``; what it keeps becomes part of the state."""
-        # Alone, a view may hold a shared sub-query twice: its circuit is built whole, without sharing.
-        whole = Circuit(name, None, root, frozenset(), 0)
-        stepper = self.alone(whole, filled=self.kept.runs)
-        rows = sum(open_run(p).num_rows for feed in feeds_of(root) for p in feeds.get(feed, ()))
-        there = set(self.kept.runs)
-        result = stepper.start(whole, self.number + 1, upto, feeds, wide=rows >= WIDE_ROWS)
-        # What operators keep for themselves is the same for every view that has them, and must be there but once.
-        self.kept.add(path for path in result.runs if path.name.split("~", 1)[0] not in there)
-        return result.outputs
-
-    def alone(self, circuit: Circuit, filled: Iterable[str] = ()) -> Stepper:
-        """A stepper for one circuit's first step, which leaves alone the arrangements that are ``filled``."""
-        program, state = Program((circuit,)), self.folder / "state"
-        partitions = self.settings.partitions
-        return Stepper(self.spark, program, self.folder / "log", self.kept, state, partitions, filled)
-
-    def build_table(self, circuit: Circuit, upto: int) -> None:
-        """A table that views newly read: its contents from the log."""
-        refs = [r for r in self.reader.refs(0, upto) if circuit.name in r.rows]
-        if not refs:
-            return
-        rows = sum(r.rows[circuit.name] for r in refs)
-        result = self.alone(circuit).start(circuit, self.number + 1, upto, {}, wide=rows >= WIDE_ROWS)
-        self.kept.add(result.runs)
-
-    def contents(self, feed: str, bases: Mapping[str, tuple[list[str], int]]) -> list[str]:
-        """Files that hold all of a table or view version now, each row once."""
+    def contents(self, feed: str, bases: Bases, outputs: Sequence[Output] = ()) -> list[str]:
+        """Files that hold all of a table or view version, each row once; after the step that wrote ``outputs``."""
         if feed in bases:
             return bases[feed][0]
         if feed in self.tables or TABLE + feed in self.kept.runs:
             whole = self.kept.whole(TABLE + feed)
             return [whole] if whole else []
-        return self.compact(feed)
+        fresh = [o.path for o in outputs if o.feed == feed]
+        if not fresh:
+            return self.compact(feed)
+        bases[feed] = self.merged(feed, snapshot.files(self.catalog, feed, self.number)[0] + fresh)
+        return bases[feed][0]
 
     # -- housekeeping ---------------------------------------------------------------------------------------
 
@@ -354,19 +392,26 @@ class Maintainer:
             return paths
         if not paths:
             return []
+        merged, count = self.merged(feed, paths)
+        checksum(Path(merged[0]), sync=True)
+        sync_folder(str(Path(merged[0]).parent))
+        self.catalog.put_base(feed, self.number, self.frontier, merged, count)
+        return merged
+
+    def merged(self, feed: str, paths: Sequence[str]) -> tuple[list[str], int]:
+        """One file with all that some files of a feed add up to, and its rows."""
         tables = [open_run(p).drop_columns(["_i"]) if "_i" in open_run(p).column_names else open_run(p) for p in paths]
         rows = consolidate(pa.concat_tables(tables))
         folder = self.folder / "state" / "merged"
         folder.mkdir(exist_ok=True)
         path = folder / f"base:{feed}~{self.number}~{time.time_ns()}~{rows.num_rows}.arrow"
         write_run(path, rows)
-        checksum(path, sync=True)
-        sync_folder(str(folder))
-        self.catalog.put_base(feed, self.number, self.frontier, [str(path)], rows.num_rows)
-        return [str(path)]
+        return [str(path)], rows.num_rows
 
     def tidy(self) -> None:
-        """Checkpoint when it is time, compact feeds with many deltas, delete what nothing needs."""
+        """In its time: failed views tried again, a checkpoint, feeds with many deltas compacted, old files deleted."""
+        if self.frontier >= self.log.end and any(self.failures.due(name) for name in self.failures.known):
+            self.mark("retry")  # the step over it does
         if time.monotonic() - self.checkpointed < self.settings.checkpoint_seconds:
             return
         self.checkpoint()
@@ -388,7 +433,7 @@ class Maintainer:
             [s.number for s in self.catalog.steps() if s.upto > min(sinks, default=self.frontier)], default=self.number
         )
         before = min(needed, self.number - RETAINED_STEPS)
-        live = {c.feed for c in self.views.values()} | {r.feed for r in self.failed.values()}
+        live = {c.feed for c in self.views.values()} | {r.feed for r in self.failures.records.values()}
         also: set[str] = set()
         with self.catalog.transaction():
             for record in self.catalog.versions():
@@ -411,7 +456,7 @@ class Maintainer:
         """(ticket, commit, files) of tables and views at the frontier; the files stay until ``unpin``."""
         files = {}
         for name in names:
-            if name in self.views or name in self.failed:
+            if name in self.views or name in self.failures.records:
                 record = self.catalog.views()[name]
                 files[name] = snapshot.files(self.catalog, record.feed, self.number)[0]
             else:
@@ -429,23 +474,6 @@ class Maintainer:
         self.kept.close()
 
 
-def has_row_over_nothing(root: Node) -> bool:
-    """Whether a view over empty tables may have rows: constants, and what has one row whatever it reads."""
-    return any(isinstance(n, Constant) or has_one_row(n) for n in root.walk())
-
-
-def first_lines(error: Exception) -> str:
-    """Spark's own words for a failure, without its stack: they name the expression and where it stands."""
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith("[") or "Error:" in line or "Exception: [" in line]
-    chosen = telling or lines
-    return chosen[-1 if telling and not chosen[0].startswith("[") else 0][:500] if chosen else type(error).__name__
-
-
-def sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def columns(tables: Mapping[str, Relation], views: Iterable[Compiled]) -> dict[str, tuple[str, ...]]:
+    """Column names of every feed that a view may read."""
+    return {**{n: r.names for n, r in tables.items()}, **{c.feed: c.schema.names for c in views}}

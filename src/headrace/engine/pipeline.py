@@ -99,7 +99,7 @@ class Pipeline:
         live = {n: r for n, r in records.items() if r.state == "live"}
         compiled = self.compiler.compile(tables, [ViewDefinition(n, r.sql) for n, r in records.items()], records)
         views = {n: c for n, c in compiled.views.items() if n in live and c.schema.version == live[n].schema.version}
-        self.maintainer.failed = {n: r for n, r in records.items() if r.state == "failed"}
+        self.maintainer.failures.take(records, compiled.views)
         self.maintainer.load(tables, views)
         self.maintainer.recover()
 
@@ -246,7 +246,14 @@ class Pipeline:
 
     def apply(self, project: Project) -> dict[str, Any]:
         """Take edited definitions: new versions are built beside the old and swapped in, in sinks too."""
-        return self.on_engine(lambda: self.carry_out(project))
+
+        def work() -> dict[str, Any]:
+            failed = dict(self.maintainer.failures.known)
+            answer = self.carry_out(project)
+            self.maintainer.retry(failed)
+            return answer
+
+        return self.on_engine(work)
 
     def carry_out(self, project: Project) -> dict[str, Any]:
         sources = self.offered(project)
@@ -280,7 +287,8 @@ class Pipeline:
         self.follow(tables, compilation)
         dropped = set(records) - set(compilation.views) - blocked
         live = {n: r.schema.version for n, r in records.items() if r.state == "live"}
-        new = {n: c.schema.version for n, c in compilation.views.items()}
+        holds = self.maintainer.failures.holds  # what has failed comes back by itself
+        new = {n: c.schema.version for n, c in compilation.views.items() if not holds(c)}
         if dropped or new != live:
             followed = {name: relation for name, (_, relation) in tables.items() if name in compilation.tables}
             self.maintainer.swap(followed, compilation.views, dropped)
@@ -304,7 +312,7 @@ class Pipeline:
                     next=f"put back what it reads, or `headrace drop {name}` first",
                 )  # fmt: skip
             self.catalog.set_view_state(name, record.schema.version, "failed", error.what)
-            self.maintainer.failed[name] = record
+            self.maintainer.failures.records[name] = record
 
     def follow(self, tables: attach.Tables, compilation: Compilation) -> None:
         """Each source follows the tables that views use, and no other."""
@@ -375,8 +383,9 @@ class Pipeline:
             snapshot.known(self.catalog, name)
             record = self.catalog.views()[name]
             raise HeadraceError(
-                "view.failed", f"view {name} has failed", why=record.reason, next="edit the view, then `headrace apply`"
-            )
+                "view.failed", f"view {name} has failed", why=record.reason,
+                next="correct the row, or edit the view and `headrace apply`",
+            )  # fmt: skip
         return self.maintainer.views[name]
 
     def sql(self, text: str) -> pa.Table:
@@ -440,7 +449,8 @@ class Pipeline:
 
         def work() -> dict[str, Any]:
             record = snapshot.known(self.catalog, view)
-            readers = sorted(n for n, c in self.maintainer.views.items() if view in c.reads)
+            failed = {n: f.compiled for n, f in self.maintainer.failures.known.items()}
+            readers = sorted(n for n, c in {**self.maintainer.views, **failed}.items() if view in c.reads)
             if readers:
                 raise HeadraceError(
                     "view.has_readers", f"view {view} is read by {', '.join(readers)}",

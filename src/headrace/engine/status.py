@@ -53,11 +53,12 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
             {
                 "name": n, "version": r.schema.version, "state": r.state, "reason": r.reason,
                 "commit": reached[n], "behind_s": clock.behind_s(reached[n], end),
+                "failing": snapshot.failing(pipeline.catalog.error_rows(n, r.schema.version)),
             }
             for n, r in records.items()
         ]
         + [
-            {"name": n, "version": 0, "state": "refused", "reason": str(e), "commit": 0}
+            {"name": n, "version": 0, "state": "refused", "reason": str(e), "commit": 0, "failing": []}
             for n, e in pipeline.refused.items()
         ],
         "sources": [

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.store import Output
@@ -24,17 +26,20 @@ from headrace.circuit.task import Step
 from headrace.engine.changes import ReadLog
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Frames, Program
+from headrace.engine.space import no_space
 from headrace.log.read import LogReader
+from headrace.state.run import write_run
 
 PREPARED_MAX = 64
+_runs = count()  # runs of a step and first steps: two views may start the same circuit in one step
 
 
 class CircuitFailed(Exception):
-    """A circuit's own job failed: its SQL threw on some row, or its files are damaged."""
+    """A circuit's own job failed: its SQL threw on some row, or its files are damaged. ``step``: what it ran over."""
 
-    def __init__(self, circuit: Circuit, cause: Exception) -> None:
+    def __init__(self, circuit: Circuit, cause: Exception, stepper: Stepper, step: Step) -> None:
         super().__init__(f"{circuit.name}: {cause}")
-        self.circuit, self.cause = circuit, cause
+        self.circuit, self.cause, self.stepper, self.step = circuit, cause, stepper, step
 
 
 @dataclass
@@ -77,7 +82,8 @@ class Stepper:
         result = Result(number, changes=sum(counts.values()))
         given = [asdict(r) for r in refs]
         step = Step(str(self.log), given, after, upto, instants, self.kept.paths(), {}, False, "")
-        name = f"{number}.again" if again else str(number)
+        # A name of its own: what a run wrote that failed is still read when its bad row is searched.
+        name = f"{number}.{next(_runs)}" + (".again" if again else "")
         if wide or not self.at_once(changed, step, name, result):
             self.by_level(changed, step, name, wide, result)
         return result
@@ -116,8 +122,37 @@ class Stepper:
         refs = [asdict(r) for r in self.reader.refs(0, upto)] if circuit.relation is not None else []
         step = Step(str(self.log), refs, 0, upto, "one", {}, feeds, True, "")
         result = Result(number)
-        self.job([circuit], step, f"{number}.start.{quote(circuit.name, safe='@')}", wide, result)
+        self.job([circuit], step, f"{number}.start.{quote(circuit.name, safe='@')}.{next(_runs)}", wide, result)
         return result
+
+    def attempt(
+        self, circuits: Sequence[Circuit], step: Step, rows: Mapping[str, Sequence[pa.Table]], *, wide: bool
+    ) -> Exception | None:
+        """What these circuits, one after the other, throw over ``rows`` of their feeds in place of the step's.
+
+        Nothing of what they write is kept. ``rows``: tables with ``c0 ..`` and ``_w``; None: they do not throw.
+        """
+        name = f"attempt.{next(_runs)}"
+        folder = self.fresh(name)
+        feeds: dict[str, list[str]] = {}
+        try:
+            for feed, table in ((f, t) for f, tables in rows.items() for t in tables if t.num_rows):
+                path = folder / f"in~{len(feeds)}~{len(feeds.get(feed, ()))}.arrow"
+                write_run(path, table)
+                feeds.setdefault(feed, []).append(str(path))
+            for place, circuit in enumerate(circuits):
+                own = replace(step, refs=[], feeds=dict(feeds))
+                if self.due(circuit, own) or (step.whole and self.frames.gate(circuit) is None):
+                    for feed, made in self.job([circuit], own, f"{name}.{place}", wide, Result(0)):
+                        feeds.setdefault(feed, []).append(made)
+        except CircuitFailed as failure:
+            if no_space(failure, self.folder):
+                raise
+            return failure.cause
+        finally:
+            for written in (folder, *(self.folder / f"{name}.{place}" for place in range(len(circuits)))):
+                shutil.rmtree(written, ignore_errors=True)
+        return None
 
     def fresh(self, name: str) -> Path:
         """An empty folder for a job's files; what a crash left in it goes."""
@@ -144,7 +179,7 @@ class Stepper:
             rows = plan.run(self.described(step, folder))
         except Exception as error:
             if len(circuits) == 1:
-                raise CircuitFailed(circuits[0], error) from error
+                raise CircuitFailed(circuits[0], error, self, step) from error
             for number, circuit in enumerate(circuits):
                 self.job([circuit], step, f"{name}.{number}", wide, Result(0))
             raise

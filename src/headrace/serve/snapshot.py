@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.catalog.store import Catalog, ViewRecord
+from headrace.catalog.store import Catalog, ErrorRow, ViewRecord
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
@@ -29,7 +30,10 @@ def catalog_path(project: Path) -> Path:
 
 
 def views(project_path: Path) -> list[dict[str, Any]]:
-    """Name, version, state, reason, commit, rows, columns and key of every view."""
+    """Name, version, state, reason, failing rows, commit, rows, columns and key of every view.
+
+    The commit of a failed view is the last one that its contents hold.
+    """
     catalog = Catalog(catalog_path(project_path), read_only=True)
     try:
         last = catalog.last_published()
@@ -41,6 +45,7 @@ def views(project_path: Path) -> list[dict[str, Any]]:
                     "version": record.schema.version,
                     "state": record.state,
                     "reason": record.reason,
+                    "failing": failing(catalog.error_rows(name, record.schema.version)),
                     "commit": reached(catalog, record, last.upto if last else 0),
                     "rows": count(catalog, record),
                     "columns": [{"name": c.name, "type": c.type} for c in record.schema.columns],
@@ -48,6 +53,30 @@ def views(project_path: Path) -> list[dict[str, Any]]:
                 }
             )
         return found
+    finally:
+        catalog.close()
+
+
+def failing(rows: Sequence[ErrorRow]) -> list[dict[str, Any]]:
+    """An error delta as JSON: ``table`` or ``view``, ``row`` (None: not named), ``weight``, ``together``, ``message``.
+
+    Rows of one ``together`` throw only together.
+    """
+    return [
+        {"row": None, **orjson.loads(r.shown), "weight": r.weight, "together": r.together, "message": r.message}
+        for r in rows
+    ]
+
+
+def failure(project_path: Path, view: str) -> dict[str, Any] | None:
+    """``commit`` that a failed view's contents hold, ``reason``, ``failing``; None for a view that is well."""
+    catalog = Catalog(catalog_path(project_path), read_only=True)
+    try:
+        record = known(catalog, view)
+        if record.state != "failed":
+            return None
+        rows = catalog.error_rows(view, record.schema.version)
+        return {"commit": reached(catalog, record, 0), "reason": record.reason, "failing": failing(rows)}
     finally:
         catalog.close()
 
@@ -146,9 +175,15 @@ def count(catalog: Catalog, record: ViewRecord) -> int:
 
 
 def reached(catalog: Catalog, record: ViewRecord, frontier: int) -> int:
-    """The commit up to which a view version is kept: a live one's is the frontier, else that of its last change."""
+    """The commit up to which a view version is kept: a live one's is the frontier, a failed one knows where it stood.
+
+    One that failed since it no longer compiles: the commit of its last change.
+    """
     if record.state == "live":
         return frontier
+    errors = catalog.error_rows(record.schema.name, record.schema.version)
+    if errors:
+        return errors[0].held
     base = catalog.base(record.feed)
     changed = {output.step for output in catalog.outputs(-1, 1 << 62, record.feed)}
     return max([base[1] if base else 0, *(step.upto for step in catalog.steps() if step.number in changed)])
@@ -174,8 +209,8 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
         if step.published_us is None or step.upto <= after or step.upto > upto:
             continue
         paths = [o.path for o in catalog.outputs(step.number - 1, step.number, record.feed)]
-        if paths:
-            yield step.upto, delta(record, paths)
+        if paths and (change := delta(record, paths)).num_rows:
+            yield step.upto, change
 
 
 def _swapped(before: pa.Table, after: pa.Table) -> list[pa.Table]:

@@ -38,7 +38,8 @@ def run(
 ) -> None:
     """Show what a view holds, as of one commit.
 
-    Reads what is published; works beside a running `headrace up` and without one.
+    Reads what is published; works beside a running `headrace up` and without one. Of a view that has failed: what
+    it held before, on which rows it failed, and why.
     """
     if csv and json:
         raise typer.BadParameter("--csv and --json cannot be given together")
@@ -47,7 +48,9 @@ def run(
 
     path = folder(project)
     name = published.find(path, view)
+    failure = snapshot.failure(path, name)
     commit, schema, table = snapshot.contents(path, name)
+    commit = failure["commit"] if failure else commit
     bound = limit if limit is not None or csv or json else SHOWN
     rows, total = contents.ordered(table, schema, order_by or [], bound)
     if csv:
@@ -55,8 +58,12 @@ def run(
     elif json:
         from headrace.control.rows import table_json
 
-        display.emit({"view": name, "version": schema.version, "commit": commit, "total": total, **table_json(rows)})
+        failed = {"state": "failed", "reason": failure["reason"], "failing": failure["failing"]} if failure else {}
+        head = {"view": name, "version": schema.version, "commit": commit, "total": total}
+        display.emit({**head, **failed, **table_json(rows)})
     else:
+        if failure:
+            display.say(display.paint(display.plain(failure["reason"]), "red") + "\n")
         _print(name, commit, schema, rows, total)
 
 

@@ -1,0 +1,129 @@
+"""First contents: a new table from the log, a view over all that it reads, and what brings a failed view up to date."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headrace.catalog.store import Catalog, Output, ViewRecord
+from headrace.circuit.node import Constant, Node, has_one_row
+from headrace.circuit.operators.publish import OUTPUT, checksum
+from headrace.circuit.operators.recursion import LEVELS
+from headrace.circuit.task import Step
+from headrace.engine.compile import Compiled
+from headrace.engine.kept import Kept
+from headrace.engine.program import Circuit, Program
+from headrace.engine.step import CircuitFailed, Stepper
+from headrace.engine.unroll import feeds_of, level_before, unroll
+from headrace.log.read import LogReader
+from headrace.model.definition import Settings
+from headrace.model.delivery import WEIGHT
+from headrace.serve import snapshot
+from headrace.state.rows import difference
+from headrace.state.run import open_run, write_run
+
+INSTANT = "_i"
+Bases = dict[str, tuple[list[str], int]]  # feed -> files with all of it, and their rows
+
+
+class Backfill:
+    """Runs one circuit at a time over everything; what it keeps becomes state, what it gives is returned as files."""
+
+    def __init__(self, spark: SparkSession, folder: Path, catalog: Catalog, kept: Kept, settings: Settings) -> None:
+        self.spark, self.folder, self.catalog, self.kept, self.settings = spark, folder, catalog, kept, settings
+        self.reader = LogReader(folder / "log")
+
+    def table(self, circuit: Circuit, number: int, upto: int, wide_rows: int) -> None:
+        """A table that views newly read: its contents from the log."""
+        refs = [r for r in self.reader.refs(0, upto) if circuit.name in r.rows]
+        if refs:
+            wide = sum(r.rows[circuit.name] for r in refs) >= wide_rows
+            self.kept.add(self.stepper(circuit).start(circuit, number, upto, {}, wide=wide).runs)
+
+    def view(
+        self, compiled: Compiled, feeds: Mapping[str, list[str]], bases: Bases, number: int, upto: int, wide_rows: int
+    ) -> tuple[list[str], int]:
+        """(files, rows) of a view over all contents of what it reads. Raises ``CircuitFailed``, with nothing kept.
+
+        ``bases`` takes the levels of its recursive queries, for other views that have the same.
+        """
+        if not any(feeds.values()) and not has_row_over_nothing(compiled.root):
+            return [], 0
+        chain, known, made = circuits(compiled, LEVELS), dict(feeds), Bases()
+        runs, there = list[Path](), set(self.kept.runs)
+        for place, circuit in enumerate(chain):
+            if circuit.name not in bases and level_before(circuit.name) in (None, *known):
+                rows = sum(open_run(p).num_rows for feed in circuit.inputs for p in known.get(feed, ()))
+                stepper = self.stepper(circuit, filled=there)
+                try:
+                    result = stepper.start(circuit, number, upto, known, wide=rows >= wide_rows)
+                except CircuitFailed as failure:
+                    if place == 0:
+                        raise
+                    whole = self.stepper(*chain[: place + 1])  # the bad row is one of what the first of them read
+                    raise CircuitFailed(circuit, failure.cause, whole, self.step(feeds, upto)) from failure
+                # What operators keep for themselves is the same for all that have them, and must be there but once.
+                runs += [path for path in result.runs if _arrangement(path) not in there]
+                there |= {_arrangement(path) for path in result.runs}
+                made[circuit.name] = [o.path for o in result.outputs], sum(o.rows for o in result.outputs)
+            paths = {**bases, **made}.get(circuit.name, ([], 0))[0]
+            known |= {circuit.name: paths} if paths else {}
+        self.kept.add(runs)
+        paths, rows = made.pop(compiled.feed)
+        bases.update(made)
+        for folder in {str(Path(path).parent) for path in paths}:
+            sync_folder(folder)
+        return paths, rows
+
+    def step(self, feeds: Mapping[str, list[str]], upto: int) -> Step:
+        """The description of a first step over these contents."""
+        return Step(str(self.folder / "log"), [], 0, upto, "one", {}, dict(feeds), True, "")
+
+    def stepper(self, *circuits: Circuit, filled: Iterable[str] = ()) -> Stepper:
+        """For these circuits alone, which leave the arrangements alone that are ``filled``."""
+        log, state, partitions = self.folder / "log", self.folder / "state", self.settings.partitions
+        return Stepper(self.spark, Program(circuits), log, self.kept, state, partitions, filled)
+
+    def caught_up(self, record: ViewRecord, number: int, paths: list[str]) -> Output:
+        """The delta of step ``number`` that takes a view from where it stood to ``paths``: to a sink, one more step."""
+        stood = snapshot.read(self.catalog, record, number - 1)[1]
+        delta = difference(snapshot.delta(record, paths), stood)
+        names = [*(f"c{i}" for i in range(len(record.schema.names))), WEIGHT]
+        delta = delta.rename_columns(names).append_column(INSTANT, pa.array(np.ones(delta.num_rows, np.int32)))
+        folder = self.folder / "state" / f"{number}.back.{time.time_ns()}"
+        folder.mkdir()
+        path = folder / f"{OUTPUT}{record.feed}~0~0~{delta.num_rows}.arrow"
+        write_run(path, delta)
+        return Output(number, record.feed, str(path), delta.num_rows, checksum(path, sync=True))
+
+
+def _arrangement(run: Path) -> str:
+    return run.name.split("~", 1)[0]
+
+
+def circuits(compiled: Compiled, depth: int) -> list[Circuit]:
+    """A view's circuits by themselves: it may hold a shared sub-query twice, so it is built whole, without sharing.
+
+    One, after those of a recursive query's levels down to ``depth``.
+    """
+    roots, levels = unroll({compiled.feed: compiled.root}, {}, depth)
+    return [Circuit(name, None, root, frozenset(feeds_of(root)), 0) for name, root in {**levels, **roots}.items()]
+
+
+def has_row_over_nothing(root: Node) -> bool:
+    """Whether a view over empty tables may have rows: constants, and what has one row whatever it reads."""
+    return any(isinstance(n, Constant) or has_one_row(n) for n in root.walk())
+
+
+def sync_folder(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,8 @@
+"""Whole pipelines, as the cases of tests/sql are run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "sql"))
