@@ -20,7 +20,7 @@ TEMPLATES: dict[str, Template] = {
     "in_values": lambda same: f"select i.case_id, i.id from items i where s in (select s from {WORDS})",
     "not_in_values": lambda same: f"select i.case_id, i.id from items i where k not in (select k from {WORDS})",
     "not_in_range": lambda same: "select i.case_id, i.id from items i where k not in (select id from range(1, 3))",
-    "as_a_value": lambda same: f"select i.case_id, i.id, (select count(s) + i.id from {WORDS}) n from items i",
+    "as_a_value": lambda same: f"select i.case_id, i.id, (select count(s) from {WORDS}) + i.id n from items i",
     "counted": lambda same: (
         f"""select i.case_id, v.k, count(*) n, sum(i.id) t from items i join {WORDS} on i.s = v.s
         group by i.case_id, v.k"""

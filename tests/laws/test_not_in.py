@@ -60,6 +60,10 @@ TEMPLATES: dict[str, Template] = {
         f"""select case_id, id from items i
         where (id, k) not in (select p.id, p.k from parts p where {same("p")}) or s is null"""
     ),
+    "of_a_constant": lambda same: (
+        f"""select case_id, id from items i
+        where 2 not in (select b.k from bag b where {same("b")})"""
+    ),
     "counted": lambda same: (
         f"""select case_id, count(*) n, sum(id) t from items i
         where k not in (select p.k from parts p where {same("p")}) group by case_id"""

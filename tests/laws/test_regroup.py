@@ -29,6 +29,7 @@ QUERIES = {
     "of_a_multiset": "select case_id, s, max(k) m, collect_list(k) l from bag group by case_id, s",
     "spread": "select case_id, k, stddev(f) s, corr(f, id) c, regr_slope(id, d) r from items group by case_id, k",
     "pivoted": "select * from (select case_id, k, s, d from items) pivot (max(d) m for k in (0, 1, 2))",
+    "by_the_tables_key": "select case_id, id, max(s) m, collect_list(k) l from items group by case_id, id",
     "having": "select case_id, k, max(id) m from items group by case_id, k having min(id) < 3",
 }
 OPERATOR = Operator("regroup", (ITEMS, BAG), QUERIES)

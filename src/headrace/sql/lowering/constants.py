@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from headrace.circuit.node import Constant
 from headrace.formats.types.arrow import to_arrow
+from headrace.model.errors import HeadraceError
 from headrace.sql.canonical import execute
 from headrace.sql.catalyst import type_text
-from headrace.sql.lowering.base import Lowered, Lowering, id_of
+from headrace.sql.lowering.base import Lowered, Lowering, id_of, refuse
 
 LENGTH = "_"  # a column that gives a table without others its length
 
@@ -20,11 +21,21 @@ def values(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     """Rows that stand in the plan; Spark itself hands them over."""
     attributes = lowering.catalyst.items(plan.output())
     names = [f"c{i}" for i in range(len(attributes))]
+    for attribute in attributes:
+        carried(type_text(attribute))
     rows = execute(lowering.catalyst, plan).toDF(*names).toArrow()
     kept = [i for i, a in enumerate(attributes) if id_of(a) in needed]
     types = tuple(type_text(attributes[i]) for i in kept)
     columns = [rows[names[i]].cast(to_arrow(t)).combine_chunks() for i, t in zip(kept, types, strict=True)]
     return constant(types, columns, rows.num_rows, [attributes[i] for i in kept])
+
+
+def carried(type_text: str) -> None:
+    """Raises ``HeadraceError`` (sql.not_incremental) for a type whose values cannot be handed over."""
+    try:
+        to_arrow(type_text)
+    except HeadraceError as error:
+        raise refuse(f"a value of type {type_text} in VALUES", error.why, "cast it where it is used") from error
 
 
 def nothing_but_a_row(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:

@@ -7,9 +7,10 @@ from typing import Any
 from headrace.circuit.node import Expression, Join, Node, Union
 from headrace.circuit.operators.free_join import unhashable
 from headrace.sql.catalyst import Catalyst, class_name
-from headrace.sql.lowering.base import Lowered, Lowering, names_of, projected, refuse
+from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected, refuse
 from headrace.sql.lowering.columns import columns, null, true
 from headrace.sql.lowering.not_in import not_in
+from headrace.sql.lowering.rewrite import Rewrite
 
 JOIN_KINDS = {
     "Inner": "inner", "Cross": "inner", "LeftOuter": "left", "LeftSingle": "single", "FullOuter": "full",
@@ -18,7 +19,7 @@ JOIN_KINDS = {
 
 
 def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
-    other = not_in(lowering, plan)
+    other = not_in(lowering, plan) or of_any_row(lowering, plan)
     if other is not None:
         return lowering.node(other, needed)
     kind, existence = join_kind(plan)
@@ -39,6 +40,29 @@ def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
         return full(lowering, condition, (left, left_ids), (right, right_ids)), ids
     bound = lowering.catalyst.expression(condition, names)
     return Join(types, nullables, kind, left, right, left_keys, right_keys, bound), ids
+
+
+def of_any_row(lowering: Lowering, plan: Any) -> Any | None:
+    """A semi, anti or existence join that asks the right side only whether it has rows: over one row if it has some."""
+    kind, make = class_name(plan.joinType()), Rewrite(lowering.catalyst)
+    if kind not in ("LeftSemi", "LeftAnti", "ExistenceJoin") or has_few_rows(plan.right()):
+        return None
+    condition = condition_of(lowering.catalyst, plan)
+    if lowering.references([condition]) & {id_of(a) for a in make.output(plan.right())}:
+        return None
+    rows = make.count(make.literal(1))
+    some = make.alias(make.expressions.GreaterThan(rows, make.cast(make.literal(0), rows.dataType())), "some")
+    found = make.filter(some.toAttribute(), make.aggregate([], [some], plan.right()))
+    return make.join(plan.joinType(), plan.left(), found, condition)
+
+
+def has_few_rows(plan: Any) -> bool:
+    """Whether a plan has one row at most, as far as its first nodes show."""
+    if class_name(plan) == "Filter":
+        return has_few_rows(plan.child())
+    return class_name(plan) == "Subquery" or (
+        class_name(plan) == "Aggregate" and bool(plan.groupingExpressions().isEmpty())
+    )
 
 
 def join_kind(plan: Any) -> tuple[str, int | None]:
