@@ -9,7 +9,10 @@ import pytest
 from harness import Circuits, Operator, hold
 from shop import BAG, ITEMS
 
+from headrace.circuit.explain import explain
 from headrace.circuit.node import Running, Window
+from headrace.engine.compile import Compilation, Compiler
+from headrace.model.definition import ViewDefinition
 
 QUERIES = {
     "row_number": "select case_id, k, id, row_number() over (partition by case_id order by k) r from items",
@@ -59,3 +62,26 @@ def test_none_of_them_is_recomputed(spark: Any, tmp_path: Path) -> None:
     roots = [view.root for view in Circuits(spark, OPERATOR, tmp_path).compilation.views.values()]
     assert all(any(isinstance(n, Running) for n in root.walk()) for root in roots)
     assert not any(isinstance(n, Window) for root in roots for n in root.walk())
+
+
+def compiled(spark: Any, sql: str) -> Compilation:
+    return Compiler(spark).compile({ITEMS.name: ITEMS.relation}, [ViewDefinition("v", sql)], {})
+
+
+@pytest.mark.spark
+def test_what_recomputes_its_whole_input_must_be_asked_for(spark: Any) -> None:
+    sql = "select id, count(*) over () n from items"
+    refused = compiled(spark, sql).refused["v"]
+    assert refused.code == "sql.not_incremental"
+    assert refused.where == "view v"
+    assert refused.next is not None and "on_change: recompute" in refused.next
+    accepted = compiled(spark, f"-- of all\n-- on_change: recompute\n{sql}").views["v"]
+    costs = {entry["name"]: entry["cost"] for entry in explain("v", sql, accepted.root, {})["operators"]}
+    assert costs["window"] == "all rows of its input, whenever one changes (on_change: recompute)"
+
+
+@pytest.mark.spark
+def test_an_order_over_everything_needs_no_partition(spark: Any) -> None:
+    root = compiled(spark, "select id, rank() over (order by n) r from items").views["v"].root
+    costs = {entry["name"]: entry["cost"] for entry in explain("v", "", root, {})["operators"]}
+    assert costs["running window"] == "the change and the rows after it in its partitions"

@@ -37,25 +37,59 @@ class Windows:
         self.build, self.tree, self.aggregates = build, tree, aggregates
         self.catalyst, self.expressions = build.catalyst, build.expressions
 
+    def unordered(self, plan: Any) -> bool:
+        """Whether the node is a window whose order is that in which its rows come."""
+        return class_name(plan) == "Window" and bool(plan.orderSpec().isEmpty())
+
     def rewrite(self, plan: Any) -> Any:
         """The node itself if nothing is open, else one or two Window nodes under a Project with the same output."""
         partition = self.catalyst.items(plan.partitionSpec())
+        child, given = self.sorted_below(plan.child()) if self.unordered(plan) else (plan.child(), [])
         order = self.catalyst.items(plan.orderSpec())
         entries = self.catalyst.items(plan.windowExpressions())
         parts = _Parts()
         for entry in entries:
             self.entry(entry, parts)
-        if not parts.changed and not parts.total:
+        if not parts.changed and not parts.total and not given:
             return plan
-        node = plan.child()
+        node = child
         if parts.total:
-            whole = self.total(node, partition, order)
+            whole = self.total(node, partition, order or given)
             node = self.window(plan, node, partition, whole, parts.total)
         if parts.peers:
             node = self.window(plan, node, partition, order, parts.peers)
         attributes = self.catalyst.items(plan.child().output())
         made = [parts.finished.get(e.exprId().id()) or e.toAttribute() for e in entries]
         return self.catalyst.logical.Project(self.catalyst.seq(attributes + made), node)
+
+    def sorted_below(self, plan: Any) -> tuple[Any, list[Any]]:
+        """(the plan without the Sort that its rows come from, that order).
+
+        So a correlated subquery with ORDER BY and LIMIT arrives: its columns are chosen between the Sort and a window
+        that has no order of its own. The columns of the order are carried on.
+        """
+        between, node = [], plan
+        while class_name(node) in ("Project", "SubqueryAlias"):
+            between.append(node)
+            node = node.child()
+        if class_name(node) != "Sort":
+            return plan, []
+        order, node = self.catalyst.items(node.order()), node.child()
+        used = [a for o in order for a in self.attributes(o)]
+        for project in reversed([n for n in between if class_name(n) == "Project"]):
+            entries = self.catalyst.items(project.projectList())
+            known = {e.exprId().id() for e in entries}
+            for attribute in used:
+                if attribute.exprId().id() not in known:
+                    known.add(attribute.exprId().id())
+                    entries.append(attribute)
+            node = self.catalyst.logical.Project(self.catalyst.seq(entries), node)
+        return node, order
+
+    def attributes(self, expression: Any) -> list[Any]:
+        if class_name(expression) == "AttributeReference":
+            return [expression]
+        return [a for child in self.catalyst.items(expression.children()) for a in self.attributes(child)]
 
     def window(self, plan: Any, child: Any, partition: list[Any], order: list[Any], entries: list[Any]) -> Any:
         seq = self.catalyst.seq
