@@ -16,9 +16,9 @@ from queries import Queries
 from schemas import Field as Reached
 from schemas import fields, kind, tables
 
+from headrace.engine.backfill import has_row_over_nothing
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.kept import Kept
-from headrace.engine.maintain import has_row_over_nothing
 from headrace.engine.program import Circuit, Program, assemble
 from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.log.append import LogWriter

@@ -45,10 +45,10 @@ from histories import (
     without,
 )
 
+from headrace.engine.backfill import has_row_over_nothing
 from headrace.engine.batch import Batch, table_contents
 from headrace.engine.compile import Compilation, Compiler
 from headrace.engine.kept import Kept
-from headrace.engine.maintain import has_row_over_nothing
 from headrace.engine.program import assemble
 from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.formats.types.arrow import schema as arrow_schema
