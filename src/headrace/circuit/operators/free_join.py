@@ -4,7 +4,7 @@ A row of the left is touched where a changed row of the right matches it, not wh
 rows match each row of the left is kept, so that one which loses a match of several is left alone. A pair that two
 terms of the rule would emit with opposite weights is never looked at. Pairs are made in pieces, so that memory
 follows the inputs and what matches.
-State: both inputs, each row by its own hash (a table by its key), and the matched rows of the left unless inner.
+State: both inputs, each row by its own hash (or a table by its key), and the matched rows of the left unless inner.
 
 Each task of a wide circuit owns a part of the left, by hash, and is shown every change of the right.
 """
@@ -121,8 +121,9 @@ class ProbeAll:
 
 def delta(builder: Builder, this: node.Join) -> Flow:
 
-    left, left_hash = _side(builder, "l", this.left)
-    right, right_hash = _side(builder, "r", this.right)
+    # Matches are kept under the left's hash, which must be the same where no table is known: at a view's first step.
+    left, left_hash = _side(builder, "l", this.left, of_table=this.kind in ("inner", "filter"))
+    right, right_hash = _side(builder, "r", this.right, of_table=True)
     inputs = Inputs(left, right)
     kind = "inner" if this.kind == "filter" else this.kind
     sides = [*fields(this.left, "l"), *fields(this.right, "r")]
@@ -140,13 +141,16 @@ def delta(builder: Builder, this: node.Join) -> Flow:
     return held.select([*[kept(f"c{i}", t, name) for i, (name, t) in enumerate(sides)], *change()])
 
 
-def _side(builder: Builder, letter: str, child: node.Node) -> tuple[Side, Value]:
-    """A side with its arrangement, and the hash that its rows are found by."""
+def _side(builder: Builder, letter: str, child: node.Node, *, of_table: bool) -> tuple[Side, Value]:
+    """A side with its arrangement, and the hash that its rows are found by.
+
+    ``of_table``: what a table keeps of itself, by its key, will do.
+    """
     columns = [
         Expression(F.col(n), f"'{n}:", t, nullable, Reference(n))
         for n, t, nullable in zip(child.names, child.types, child.nullables, strict=True)
     ]
-    if isinstance(child, node.Feed) and child.relation in builder.table_keys:
+    if of_table and isinstance(child, node.Feed) and child.relation in builder.table_keys:
         key = builder.table_keys[child.relation]
         if set(key) <= set(child.ordinals):
             keys = [columns[child.ordinals.index(o)] for o in key]
