@@ -14,7 +14,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from conftest import ProjectFolder
 from headrace.catalog.project import read
 from headrace.engine import connectors
 from headrace.model.errors import HeadraceError
@@ -24,6 +23,7 @@ from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.connector import PostgresSource
 from headrace.testing.postgres import PostgresServer
 from postgres_server import Shop, changes, database, drain, fails, postgres_server, shop
+from project_folder import ProjectFolder
 
 __all__ = ["database", "postgres_server", "shop"]  # fixtures
 
