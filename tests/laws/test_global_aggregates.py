@@ -1,26 +1,22 @@
 """Goal: aggregates over all rows equal batch after every commit, and have their row over nothing. See harness.py.
 
-An aggregate without a key does not know the case of a row, so every history runs alone here, through the same plans
-and each time from nothing. Batch answers for all of its commits at once, grouped by commit, and by itself over no
-rows for the commits after which there are none.
+An aggregate without a key does not know the case of a row, so histories follow one another here (chained.py). Batch
+answers for all commits at once, grouped by commit, and by itself over no rows for those after which there are none.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import HISTORIES, SEED, Circuits, Operator, Outcome, points, report
-from histories import Change, History, Schedule, history, schedule
+from chained import chain, told
+from harness import HISTORIES, SEED, Circuits, Operator, points
+from histories import history
 from shop import BAG, ITEMS
-
-from headrace.model.transaction import INSERT
-
-ALONE = 10  # one history that runs alone for so many that run together elsewhere
 
 
 @dataclass(frozen=True)
@@ -57,38 +53,20 @@ QUERIES = {
     "of_few": Everything("listagg(s, ',') l, count(k) n", "(select * from items where k = 1)"),
     "of_a_multiset": Everything("collect_list(s) l, max(k) m, bit_xor(k) x", "bag"),
 }
-OPERATOR = Operator("everything", (ITEMS, BAG), {n: q.circuit for n, q in QUERIES.items()}, truncated=("items", "bag"))
-
-
-class Alone(Circuits):
-    """Circuits that see one history, judged by what batch says of it."""
-
-    def run(self, plan: Schedule, cases: Sequence[History]) -> Outcome:
-        outcome = Outcome()
-        for case, steps in enumerate(cases):
-            commits = [p.commit for p in points(plan)]
-            texts = {n: QUERIES[n].batch(commits) for n in self.operator.queries}
-            self.operator = replace(self.operator, queries=texts)
-            one = super().run(plan, [steps])
-            for query in one.differing:
-                outcome.differ(query, [case], one.rows[query])
-        return outcome
-
-
-def begun(steps: History) -> History:
-    """The history with a row of each table at its very beginning: a circuit's step over no commit is not run here."""
-    rows = (Change("items", INSERT, (0, 1, "a", 7, 0.1, None)), Change("bag", INSERT, (1, "a")))
-    first, *others = steps[0]
-    return ((rows + first, *others), *steps[1:])
+TABLES = (ITEMS, BAG)
 
 
 @pytest.mark.spark
 def test_aggregates_over_everything_equal_batch(spark: Any, tmp_path: Path) -> None:
-    circuits = Alone(spark, OPERATOR, tmp_path / "all")
-    for number in range(max(2, HISTORIES // ALONE)):
-        rng = random.Random(f"{SEED}/{OPERATOR.name}/{number}")
-        plan = schedule(rng, OPERATOR.truncated)
-        steps = begun(history(rng, OPERATOR.tables, plan))
-        outcome = circuits.run(plan, [steps])
-        if outcome.differing:
-            raise AssertionError(f"history {number}\n{report(spark, tmp_path, OPERATOR, plan, [steps], outcome)}")
+    rng = random.Random(f"{SEED}/everything")
+    plan = chain(rng, tuple(t.name for t in TABLES), HISTORIES)
+    commits = [p.commit for p in points(plan)]
+    judges = {n: q.batch(commits) for n, q in QUERIES.items()}
+    queries = {n: q.circuit for n, q in QUERIES.items()}
+    circuits = Circuits(spark, Operator("everything", TABLES, queries, judges=judges), tmp_path)
+    steps = history(rng, TABLES, plan)
+    print(f"everything: {HISTORIES} histories, {len(QUERIES)} queries, HEADRACE_LAWS_SEED={SEED}")
+    outcome = circuits.run(plan, [steps])
+    if outcome.differing:
+        query, rows = next(iter(outcome.rows.items()))
+        raise AssertionError(f"{list(outcome.differing)} differ from batch; {query}: {rows}\n{told(plan, steps, rows)}")
