@@ -275,6 +275,19 @@ def test_a_shared_sub_query_that_throws(shop: Running) -> None:
     shop.verify()
 
 
+def test_a_recursive_query_that_throws(shop: Running) -> None:
+    sql = (
+        "WITH RECURSIVE r(id, a) AS (SELECT id, amount FROM orders WHERE id = 1 UNION ALL"
+        " SELECT o.id, cast(100 div o.amount AS int) FROM orders o JOIN r ON o.id = r.id + 1) SELECT id, a FROM r"
+    )
+    begin(shop, {"reached": sql})
+    stepped(shop, {"orders": {"insert": [[4, 1, 0]]}})
+    assert named(shop, "reached") == [{"id": 4, "customer": 1, "amount": 0}]
+    stepped(shop, {"orders": {"update": [{"id": 4, "amount": 7}]}})
+    assert shop.contents("reached") == rows((1, 5), (2, 50), (3, 25), (4, 14))
+    shop.verify()
+
+
 def test_killed_while_a_view_is_failed(shop: Running) -> None:
     begin(shop, READ)
     stepped(shop, {"orders": {"insert": [[7, 1, 0], [8, 2, 0]]}})
