@@ -25,7 +25,7 @@ def feed(relation: str, *ordinals: int) -> Feed:
 
 
 def counted(child: Node, key: str = "c0") -> Aggregate:
-    count = Accumulation("count", None, BIGINT)
+    count = Accumulation("count", (), BIGINT)
     return Aggregate(
         (BIGINT,) * 2, (True,) * 2, child, (expression(key),), (count,), (expression("g0"), expression("v0"))
     )
