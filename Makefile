@@ -6,6 +6,7 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+JOBS ?= 2
 
 .PHONY: help setup test-deps test lint fmt laws generated bench-quick endurance demo demo-postgres docs clean
 
@@ -21,8 +22,8 @@ setup: .venv/ready ## Install the product and its tools into .venv (again only w
 test-deps: setup ## Install a PostgreSQL server for tests and examples when there is none
 	@$(BIN)/python tools/prepare.py postgres
 
-test: setup test-deps ## Run every test; ARGS="tests/sql -k join" runs some
-	$(BIN)/pytest $(ARGS)
+test: setup test-deps ## Run every test, JOBS=2 files at a time; ARGS="tests/sql -k join" runs some
+	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house
 	$(BIN)/ruff format --check .
