@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.model.errors import CODES
-from headrace.sql.functions import CANONICALISED, EXACT, REFUSED, is_generator, verdicts
+from headrace.sql.functions import CANONICALISED, CLOCKS, EXACT, REFUSED, is_generator, verdicts
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +35,7 @@ def test_no_class_names_a_function_that_spark_does_not_have(registered: set[str]
 
 
 def test_a_function_stands_once_and_a_refusal_says_why() -> None:
-    listed = EXACT.split() + [n for names, _ in CANONICALISED for n in names.split()]
+    listed = EXACT.split() + [n for names, _ in (*CANONICALISED, CLOCKS) for n in names.split()]
     listed += [n for _, _, names in REFUSED for n in names.split()]
     assert sorted(listed) == sorted(set(listed)) == list(verdicts())
     assert all(v.note and v.code in CODES for v in verdicts().values() if v.kind == "refused")
@@ -48,7 +48,7 @@ def test_a_function_stands_once_and_a_refusal_says_why() -> None:
         ("abs", "exact"), ("count", "exact"), ("percentile", "exact"), ("rank", "exact"), ("explode", "exact"),
         ("sum", "canonicalised"), ("collect_list", "canonicalised"), ("row_number", "canonicalised"),
         ("first", "canonicalised"), ("max_by", "canonicalised"), ("listagg", "canonicalised"),
-        ("rand", "refused"), ("now", "refused"), ("uuid", "refused"), ("reflect", "refused"), ("range", "exact"),
+        ("rand", "refused"), ("now", "canonicalised"), ("uuid", "refused"), ("reflect", "refused"), ("range", "exact"),
         ("stddev", "canonicalised"), ("approx_count_distinct", "exact"), ("input_file_name", "refused"),
         ("monotonically_increasing_id", "refused"), ("current_user", "refused"), ("from_xml", "refused"),
     ],

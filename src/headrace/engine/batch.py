@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from headrace.model.schema import Column, Relation
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
 from headrace.sql.canonical import canonical, execute, optimized
 from headrace.sql.catalyst import Catalyst
+from headrace.sql.present import literal
 from headrace.state.rows import consolidate
 from headrace.state.run import column, open_run
 
@@ -139,11 +141,15 @@ def kept_rows(spark: SparkSession, paths: Sequence[str], columns: Sequence[Colum
 
 
 class Batch:
-    """Runs view definitions and queries as plain Spark batch, in a session of its own."""
+    """Runs view definitions and queries as plain Spark batch, in a session of its own.
 
-    def __init__(self, spark: SparkSession) -> None:
+    ``now_us``: the present time for them, in microseconds since the epoch; the real time by default.
+    """
+
+    def __init__(self, spark: SparkSession, now_us: int | None = None) -> None:
         self.spark = spark.newSession()
         self.catalyst = Catalyst(self.spark)
+        self.present = None if now_us is None else partial(literal, self.catalyst, now_us)
 
     def over_log(self, log: Path, tables: Mapping[str, Relation], upto: int) -> None:
         """Register every table as of a commit."""
@@ -165,7 +171,7 @@ class Batch:
         frame.toDF(*[c.name for c in columns]).mapInArrow(opaque, ddl).createOrReplaceTempView(quote(name))
 
     def frame(self, sql: str) -> DataFrame:
-        plan = optimized(self.catalyst, self.spark.sql(sql))
+        plan = optimized(self.catalyst, self.spark.sql(sql), self.present)
         return execute(self.catalyst, canonical(self.catalyst, plan, for_batch=True))
 
     def run(self, sql: str) -> pa.Table:

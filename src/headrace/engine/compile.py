@@ -25,6 +25,7 @@ from headrace.circuit.node import (
     has_one_row,
 )
 from headrace.formats.types.arrow import quote
+from headrace.model.clock import CLOCK
 from headrace.model.definition import ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
@@ -35,6 +36,7 @@ from headrace.sql.errors import analysis_error
 from headrace.sql.lowering.base import output_types, refuse
 from headrace.sql.lowering.linear import LEAF_PREFIX
 from headrace.sql.plan import lower
+from headrace.sql.present import last_tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Compiler:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.catalyst = Catalyst(spark)
+        self.clocked = False  # whether the session knows the clock's relation
 
     def compile(
         self, tables: Mapping[str, Relation], definitions: Iterable[ViewDefinition], known: Mapping[str, ViewRecord]
@@ -145,11 +148,18 @@ class Compiler:
         try:
             frame = self.spark.sql(definition.sql)
             check_analyzed(self.catalyst, frame._jdf.queryExecution().analyzed(), where(definition))
-            return optimized(self.catalyst, frame)
+            return optimized(self.catalyst, frame, self.present)
         except HeadraceError:
             raise
         except Exception as error:
             raise analysis_error(error, where(definition)) from error
+
+    def present(self) -> Any:
+        """The present time in a view: the value of the clock's relation."""
+        if not self.clocked:
+            self.register(CLOCK.name, CLOCK.name, CLOCK.columns)
+            self.clocked = True
+        return last_tick(self.catalyst)
 
     def register(self, name: str, feed: str, columns: Iterable[Column]) -> None:
         """A temporary view whose contents the optimizer cannot see, recognised later by its function's name."""

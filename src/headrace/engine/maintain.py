@@ -16,6 +16,7 @@ from headrace.catalog.store import Catalog, Output, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.circuit.operators.publish import checksum
 from headrace.engine.backfill import Backfill, Bases, circuits, sync_folder
+from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled
 from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
 from headrace.engine.kept import Kept
@@ -25,6 +26,7 @@ from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.engine.unroll import FIRST_DEPTH, deeper, feeds_of
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
+from headrace.model.clock import CLOCK
 from headrace.model.definition import Settings
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -65,6 +67,7 @@ class Maintainer:
         self.tables: dict[str, Relation] = {}
         self.views: dict[str, Compiled] = {}
         self.failures = Failures(catalog, tell)
+        self.ticks = Ticks(log, settings.clock_seconds)
         self.backfill = Backfill(spark, folder, catalog, self.kept, settings)
         self.program = Program(())
         self.stepper: Stepper | None = None
@@ -80,17 +83,21 @@ class Maintainer:
 
     def load(self, tables: Mapping[str, Relation], views: Mapping[str, Compiled]) -> None:
         """Take these views as the program, their state being there already; tables of failed views are kept up."""
-        self.tables, self.views = dict(tables), dict(views)
+        self.views = dict(views)
+        failed = [f.compiled for f in self.failures.known.values()]
+        self.tables = with_clock(tables, [c.root for c in (*views.values(), *failed)])
         while True:
-            program = assemble(tables, {c.feed: c.root for c in views.values()}, self.depths)
+            program = assemble(self.tables, {c.feed: c.root for c in views.values()}, self.depths)
             known = {circuit.name for circuit in program.circuits}
-            more = [n for n in sorted(self.failures.reads() & tables.keys()) if n not in known]
-            self.program = Program((*(Circuit(n, tables[n], None, frozenset(), 0) for n in more), *program.circuits))
+            more = [n for n in sorted(self.failures.reads() & self.tables.keys()) if n not in known]
+            tabled = (Circuit(n, self.tables[n], None, frozenset(), 0) for n in more)
+            self.program = Program((*tabled, *program.circuits))
             self.stepper = self.backfill.stepper(*self.program.circuits)
             filled = {owner for name, owner in self.stepper.frames.owners.items() if name in self.kept.runs}
             if not self.deepened(filled):
                 break
         self.kept.keep_only(self.stepper.frames.arrangements)
+        self.ticks.watch(self.program)
 
     def deepened(self, reached: Iterable[str]) -> bool:
         """Whether recursive queries need circuits for more levels, rows having reached these circuits."""
@@ -141,7 +148,9 @@ class Maintainer:
 
     def step(self, end: int | None = None) -> bool:
         """One step over what the log holds beyond the frontier, up to ``end``; False when there is nothing."""
-        end = self.log.end if end is None else end
+        if end is None:
+            self.ticks.advance(self.reader.refs(self.frontier, self.log.end) if self.log.end > self.frontier else ())
+            end = self.log.end
         if end <= self.frontier:
             return False
         upto, rows, committed_us = self.bounded(end)
@@ -273,6 +282,9 @@ class Maintainer:
 
         A version that has failed is not built again here, but when its error delta lets it.
         """
+        tables = with_clock(tables, [c.root for c in views.values()])
+        if CLOCK.name in tables:
+            self.ticks.begin()
         commit = self.mark("definitions")
         while self.step(commit - 1):
             pass

@@ -19,6 +19,7 @@ from headrace.catalog.store import ANEW, HELD, Catalog, ViewRecord
 from headrace.circuit.explain import explain, operators
 from headrace.engine import attach
 from headrace.engine.batch import Batch, compare, kept_rows, table_contents
+from headrace.engine.clock import shown
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
@@ -29,6 +30,7 @@ from headrace.engine.session import open_session
 from headrace.engine.space import no_space
 from headrace.engine.status import Clock, status
 from headrace.log.append import LogWriter
+from headrace.model.clock import CLOCK
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -415,7 +417,9 @@ class Pipeline:
     def verify(self, views: list[str] | None = None, on_progress: Progress | None = None) -> dict[str, Any]:
         """Law 1 now: every view against the same SQL by Spark batch over the log, at one frontier."""
 
-        def held() -> tuple[int, dict[str, tuple[ViewRecord, pa.Table]], list[Compiled], dict[str, Relation]]:
+        def held() -> tuple[
+            int, dict[str, tuple[ViewRecord, pa.Table]], list[Compiled], dict[str, Relation], int | None
+        ]:
             chosen = list(self.maintainer.views.values())
             records = self.catalog.views()
             found = {
@@ -426,12 +430,13 @@ class Pipeline:
                 for c in chosen
                 if views is None or c.schema.name in views
             }
-            return self.maintainer.frontier, found, chosen, dict(self.maintainer.tables)
+            tables = {n: r for n, r in self.maintainer.tables.items() if n != CLOCK.name}
+            return self.maintainer.frontier, found, chosen, tables, shown(self.maintainer.kept)
 
-        commit, found, chosen, tables = self.on_engine(held)
+        commit, found, chosen, tables, now_us = self.on_engine(held)
         results = []
         with self._batch_lock:
-            batch = Batch(self.spark)
+            batch = Batch(self.spark, now_us)
             batch.over_log(self.folder / "log", tables, commit)
             for compiled in chosen:
                 batch.define(compiled.schema.name, compiled.definition.sql, compiled.schema.columns)

@@ -59,6 +59,16 @@ class Program:
                 reached.add(circuit.name)
         return reached
 
+    def tables(self, names: Iterable[str]) -> set[str]:
+        """The tables that these circuits read, directly or not."""
+        reached, found = set(names), set[str]()
+        for circuit in reversed(self.circuits):
+            if circuit.name in reached:
+                reached |= circuit.inputs
+                if circuit.relation is not None:
+                    found.add(circuit.name)
+        return found
+
 
 def assemble(
     tables: Mapping[str, Relation], views: Mapping[str, Node], depths: Mapping[str, int] | None = None

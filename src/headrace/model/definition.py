@@ -59,6 +59,7 @@ class Settings:
     time_zone: str = "UTC"
     ansi: bool = True
     checkpoint_seconds: float = 30.0
+    clock_seconds: float = 1.0  # how far the clock of views may be behind when they change
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
 
 

@@ -28,17 +28,17 @@ UnresolvedTVFAliases UnresolvedTableValuedFunction UnresolvedWith WithWindowDefi
 """
 
 _EXPRESSIONS = """
-Add AggregateExpression Alias And AnyValue AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen
-Cast Coalesce Concat CreateNamedStruct Cube CurrentRow Divide EqualNullSafe EqualTo Exists First GreaterThan
-GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction Last
-LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower MultiAlias Multiply
+Add AggregateExpression Alias And AnyValue AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast
+Coalesce Concat CreateNamedStruct Cube CurrentDate CurrentRow CurrentTimestamp Divide EqualNullSafe EqualTo Exists
+First GreaterThan GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction
+Last LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower MultiAlias Multiply
 NamePlaceholder NamedArgumentExpression Not NotLikeAll NotLikeAny Or Overlay PipeExpression RLike Remainder Rollup
 ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame
 StringLocate StringTrim StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
-UnaryPositive UnboundedFollowing UnboundedPreceding Unnest UnresolvedAlias UnresolvedAttribute
-UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedOrdinal
-UnresolvedPipeAggregateOrdinal UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression
-UnspecifiedFrame WindowExpression WindowSpecDefinition WindowSpecReference
+UnaryPositive UnboundedFollowing UnboundedPreceding Unnest UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue
+UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedOrdinal UnresolvedPipeAggregateOrdinal
+UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression UnspecifiedFrame WindowExpression
+WindowSpecDefinition WindowSpecReference
 """
 
 # Names that Spark takes for a function without parentheses when no column in reach has them.
@@ -62,9 +62,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "AsOfJoin": ("ASOF JOIN", "it is not maintained yet"),
     "Collate": _COLLATION,
     "CompoundBody": ("BEGIN ... END", "a view is one SELECT"),
-    "CurrentDate": ("current_date", "the clock is not an input of views yet"),
-    "CurrentTime": ("current_time", "the clock is not an input of views yet"),
-    "CurrentTimestamp": ("current_timestamp", "the clock is not an input of views yet"),
+    "CurrentTime": ("current_time", "it begins anew every day; compare timestamps instead"),
     "ExpressionWithUnresolvedIdentifier": _NAME,
     "JsonTable": ("JSON_TABLE", "use from_json and explode"),
     "NamedParameter": _PARAMETER,
@@ -219,13 +217,13 @@ class _Gate:
             )
         if verdict.kind == "refused":
             raise self.refused(expression, f"the function {name}", verdict.note, verdict.code)
-        if verdict.name == "unix_timestamp" and expression.arguments().isEmpty():
-            raise self.refused(expression, "unix_timestamp()", verdicts()["now"].note, verdicts()["now"].code)
 
     def bare_name(self, attribute: Any) -> None:
         parts = [str(part) for part in self.tree.catalyst.items(attribute.nameParts())]
         if len(parts) == 1 and parts[0].lower() in BARE:
             verdict = verdicts()[parts[0].lower()]
+            if verdict.kind != "refused":
+                return
             why = f"{verdict.note}; if a column has this name, write relation.{parts[0]}"
             raise self.refused(attribute, parts[0], why, verdict.code)
 
@@ -291,10 +289,7 @@ def _output_name(catalyst: Catalyst, expression: Any, columns: list[str | None])
 # -- after analysis -----------------------------------------------------------------------------------------
 
 _RESOLVED: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(
-        ("CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp"),
-        ("sql.not_deterministic", "the clock is not an input of views yet"),
-    ),
+    "CurrentTime": ("sql.not_deterministic", REFUSALS["CurrentTime"][1]),
     **dict.fromkeys(
         ("CurrentUser", "CurrentCatalog", "CurrentDatabase", "CurrentPath", "VariableReference"),
         ("sql.not_deterministic", "it depends on the session; if a column was meant, write relation.column"),

@@ -17,6 +17,7 @@ from headrace.sql.canonical_window import Windows
 from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.distinct import together
 from headrace.sql.lowering.aggregate_functions import maintained
+from headrace.sql.present import FUNCTIONS, Present, replaced_by
 from headrace.sql.tree import SUBQUERIES, Tree
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
@@ -40,14 +41,15 @@ def execute(catalyst: Catalyst, plan: Any) -> DataFrame:
     return ClassicDataFrame(rows, session)
 
 
-def optimized(catalyst: Catalyst, frame: DataFrame) -> Any:
-    """The optimized plan of a query in which text cast to a timestamp never reads the clock.
+def optimized(catalyst: Catalyst, frame: DataFrame, present: Present | None = None) -> Any:
+    """The optimized plan of a query in which text cast to a timestamp never reads the clock, and what names the
+    present time has the value that ``present`` makes (the real time without it).
 
-    The guard goes in before the optimizer, which may compute such a cast and leave today's date as a constant.
+    Both go in before the optimizer, which computes such expressions and leaves constants.
     """
     execution = frame._jdf.queryExecution()
     build, tree = Build(catalyst), Tree(catalyst)
-    guarded = _guarded(build, tree, execution.analyzed())
+    guarded = _guarded(build, tree, execution.analyzed(), present)
     if guarded is execution.analyzed():
         return execution.optimizedPlan()
     return execute(catalyst, guarded)._jdf.queryExecution().optimizedPlan()
@@ -165,25 +167,27 @@ class _Canonical:
         return class_name(plan) == "Sort"
 
 
-def _guarded(build: Build, tree: Tree, plan: Any) -> Any:
+def _guarded(build: Build, tree: Tree, plan: Any, present: Present | None) -> Any:
     if class_name(plan) == "MapInArrow":
         return plan
 
     def part(expression: Any) -> Any:
         if class_name(expression) == "Cast":
             return build.guarded(expression)
+        if present is not None and class_name(expression) in FUNCTIONS:
+            return replaced_by(build, expression, present)
         replaced = tree.replacement(expression)
         if replaced is not None:
             changed = tree.transformed(replaced, part)
             return expression if changed is replaced else changed
         if class_name(expression) in SUBQUERIES:
             inner = expression.plan()
-            changed = _guarded(build, tree, inner)
+            changed = _guarded(build, tree, inner, present)
             return expression if changed is inner else expression.withNewPlan(changed)
         return expression
 
     children = build.catalyst.items(plan.children())
-    new = [_guarded(build, tree, child) for child in children]
+    new = [_guarded(build, tree, child, present) for child in children]
     if any(a is not b for a, b in zip(children, new, strict=True)):
         plan = plan.withNewChildren(build.catalyst.seq(new))
     return tree.with_expressions(plan, lambda e: tree.transformed(e, part))

@@ -1,0 +1,37 @@
+"""The present time in a query: one value in the place of every ``current_timestamp()`` and its like.
+
+For a view it is a subquery over the clock's relation, which moves; in batch a literal. It goes in before the
+optimizer, which would put its own time there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.model.clock import CLOCK
+from headrace.sql.build import Build
+from headrace.sql.catalyst import Catalyst
+
+FUNCTIONS = frozenset({"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp"})
+Present = Callable[[], Any]  # makes the value, an expression of type timestamp
+
+
+def replaced_by(build: Build, function: Any, present: Present) -> Any:
+    """The value in the type of the function that it stands for; dates and local timestamps are the session's zone's."""
+    return build.cast(present(), function.dataType())
+
+
+def last_tick(catalyst: Catalyst) -> Any:
+    """The one value of the clock's relation, which the session must have as a temporary view."""
+    session: Any = catalyst.spark
+    plan = session.table(f"`{CLOCK.name}`").select("now")._jdf.queryExecution().analyzed()
+    nothing, none = catalyst.seq([]), catalyst.jvm.scala.Option.empty()
+    fresh = catalyst.expressions.NamedExpression.newExprId()
+    return catalyst.expressions.ScalarSubquery(plan, nothing, fresh, nothing, none, none, none)
+
+
+def literal(catalyst: Catalyst, at_us: int) -> Any:
+    """A time in microseconds since the epoch."""
+    instant = catalyst.jvm.java.time.Instant.ofEpochSecond(at_us // 1_000_000, at_us % 1_000_000 * 1_000)
+    return Build(catalyst).literal(instant)
