@@ -8,7 +8,7 @@ BIN := .venv/bin
 ARGS ?=
 JOBS ?= 2
 
-.PHONY: help setup test-deps test lint fmt laws generated bench-quick endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test lint fmt laws generated bench-quick tpch nexmark endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,12 @@ generated: setup ## Hold 20,000 contents of random views, after every commit, ag
 
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 	$(BIN)/python -m benchmarks.quick $(ARGS)
+
+tpch: setup ## Maintain the 22 queries of TPC-H under refresh streams, each equal to Spark batch after every step; ARGS="--scale 0.01"
+	$(BIN)/python -m benchmarks.tpch $(ARGS)
+
+nexmark: setup ## Maintain the 23 queries of Nexmark, each equal to Spark batch after every step
+	$(BIN)/python -m benchmarks.nexmark $(ARGS)
 
 endurance: setup ## Take 100,000 small steps and watch that nothing piles up; ARGS="--steps 5000" for fewer
 	$(BIN)/python -m benchmarks.endurance $(ARGS)

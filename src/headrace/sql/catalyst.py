@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from py4j.java_gateway import JavaMember
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
 
@@ -36,8 +37,7 @@ class Catalyst:
     def items(self, seq: Any) -> list[Any]:
         """A Scala collection as a Python list."""
         # By index: iterating ends in a Java exception, which costs a hundred calls over the bridge to convert.
-        java = self.converters.asJava(seq)
-        return [java.get(i) for i in range(java.size())]
+        return [seq.apply(i) for i in range(seq.size())]
 
     def attribute(self, name: str) -> Any:
         return self.unresolved(self.seq([name]))
@@ -104,7 +104,9 @@ def literals(catalyst: Catalyst, expression: Any) -> str:
 
 def class_name(node: Any) -> str:
     """The simple class name of a plan node or expression, without a Scala object's ``$``."""
-    return str(node.getClass().getSimpleName()).rstrip("$")
+    # A static method that takes the node: one call over the bridge, and no class to let go of afterwards.
+    named = JavaMember("getSimpleName", None, "z:org.apache.commons.lang3.ClassUtils", node._gateway_client)
+    return str(named(node)).rstrip("$")
 
 
 def type_text(expression: Any) -> str:

@@ -23,5 +23,5 @@ def makefile(tree: Tree) -> Iterator[str]:
     programs = re.findall(r"(?<=\s)((?:tools|docs|tests|benchmarks|examples)/[\w./-]+)", recipes)
     programs += [module.replace(".", "/") + ".py" for module in re.findall(r" -m ([a-z]\w*\.[\w.]+)", recipes)]
     for program in programs:
-        if not tree.exists(program):
+        if not tree.exists(program) and not tree.exists(program.removesuffix(".py") + "/__main__.py"):
             yield f"Makefile: runs {program}, which does not exist"

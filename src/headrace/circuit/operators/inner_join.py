@@ -48,7 +48,9 @@ class ProbeJoin:
         yield from batches(self.joined(old_a, b_only))
         if len(both):
             terms = [self.joined(a_both, old_b), self.joined(old_a, b_both), self.joined(a_both, b_both)]
-            yield from batches(consolidate(pa.concat_tables(terms)))
+            terms = [term for term in terms if term.num_rows]
+            if terms:
+                yield from batches(cancelled(terms))
         self.left.write(a)
         self.right.write(b)
 
@@ -61,6 +63,13 @@ class ProbeJoin:
         columns = [x[n] for n in self.left.names] + [y[n] for n in self.right.names]
         names = [*self.left.names, *self.right.names, WEIGHT, INSTANT]
         return pa.table([*columns, pa.array(weights), pa.array(np.maximum.reduce(instants))], names=names)
+
+
+def cancelled(terms: list[pa.Table]) -> pa.Table:
+    """The terms without pairs that cancel; in a lone term of insertions, as at a view's first step, none do."""
+    if len(terms) == 1 and (column(terms[0], WEIGHT) > 0).all():
+        return terms[0]
+    return consolidate(pa.concat_tables(terms))
 
 
 def split(table: pa.Table, hashes: np.ndarray) -> tuple[pa.Table, pa.Table]:

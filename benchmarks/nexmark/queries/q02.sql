@@ -1,0 +1,2 @@
+-- Selection
+select auction, price from bid where mod(auction, 123) = 0
