@@ -21,12 +21,15 @@ COMMAND = Path(sys.executable).with_name("headrace")
 EXPECTED = {
     "http": [
         ".gitignore", "headrace.yaml", "sinks/local.yaml", "sources/shop.yaml",
-        "views/idle_customers.sql", "views/revenue.sql",
+        "tests/shop.yaml", "views/idle_customers.sql", "views/revenue.sql",
     ],
-    "postgres": [".gitignore", "headrace.yaml", "sinks/reports.yaml", "sources/shop.yaml", "views/revenue.sql"],
+    "postgres": [
+        ".gitignore", "headrace.yaml", "sinks/reports.yaml", "sources/shop.yaml",
+        "tests/revenue.yaml", "views/revenue.sql",
+    ],
     "files": [
         ".gitignore", "headrace.yaml", "incoming/visits-1.csv", "sinks/local.yaml", "sources/visits.yaml",
-        "views/visits_per_page.sql",
+        "tests/visits.yaml", "views/visits_per_page.sql",
     ],
 }  # fmt: skip
 

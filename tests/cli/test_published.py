@@ -19,7 +19,7 @@ from typing import IO
 import pyarrow as pa
 import pytest
 
-from headrace.catalog.store import Catalog, Output, ViewRecord
+from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.control import lock
 from headrace.model.schema import Column, ViewSchema
 from headrace.state.run import write_run
@@ -55,7 +55,7 @@ class Published:
             pa.array(weights, pa.int64()),
         ]
         write_run(path, pa.Table.from_arrays(columns, names=["c0", "c1", "c2", "_w"]))
-        self.catalog.record_step(self.step, upto - 1, upto, False, 0)
+        self.catalog.record_step(self.step, upto - 1, upto, StepShape(), 0)
         self.catalog.publish(self.step, [Output(self.step, "revenue@1", str(path), len(rows), 0)], 1)
 
 

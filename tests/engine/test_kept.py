@@ -183,5 +183,5 @@ def test_ordered_runs_stay_ordered_when_they_are_merged(kept: Kept) -> None:
     assert kept.whole(NAME) is not None
     (path,) = kept.paths()[NAME]
     assert open_run(path)["v"].to_pylist() == [10, 9, 8, 7, 6, 5, -1]
-    first = OrderedArrangement([path], layout).groups(np.array([7])).first(8)
+    first = OrderedArrangement([path], layout, "").groups(np.array([7])).first(8)
     assert (first.rows["v"].to_pylist(), first.weights.tolist()) == ([10, 9, 8, 7, 6, 5, -1], [1, 1, 1, 1, 1, 2, 1])

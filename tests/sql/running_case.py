@@ -131,7 +131,7 @@ class Running:
         found = []
         for step in catalog.steps():
             outputs = catalog.outputs(step.number - 1, step.number)
-            plain = StepRecord(step.number, step.after, step.upto, step.wide, 0, None)
+            plain = StepRecord(step.number, step.after, step.upto, step.shape, 0, None)
             found.append((plain, sorted((o.feed, o.rows, o.crc) for o in outputs)))
         return found
 

@@ -27,7 +27,7 @@ def test_a_probe_finds_what_a_scan_finds(tmp_path: Path) -> None:
         paths.append(str(path))
     for _ in range(100):
         wanted = np.unique(random.integers(-12, 12, random.integers(0, 8)))
-        hits = Arrangement(paths).probe(wanted, EMPTY.names, EMPTY)
+        hits = Arrangement(paths, "").probe(wanted, EMPTY.names, EMPTY)
         expected = Counter(
             (number, row["_h"], row["c0"])
             for number, table in enumerate(tables)
@@ -40,7 +40,7 @@ def test_a_probe_finds_what_a_scan_finds(tmp_path: Path) -> None:
 
 
 def test_a_probe_of_no_run_has_the_schema_asked_for() -> None:
-    hits = Arrangement([]).probe(np.array([1, 2]), EMPTY.names, EMPTY)
+    hits = Arrangement([], "").probe(np.array([1, 2]), EMPTY.names, EMPTY)
     assert hits.rows.schema == EMPTY
     assert (hits.rows.num_rows, len(hits.keys), len(hits.runs)) == (0, 0, 0)
 
@@ -49,7 +49,7 @@ def test_a_probe_takes_the_columns_asked_for_in_their_order(tmp_path: Path) -> N
     path = tmp_path / "run.arrow"
     write_run(path, pa.table([[1, 2], [1, 1], ["a", "b"]], schema=EMPTY))
     wanted = pa.schema([EMPTY.field("c0"), EMPTY.field("_h")])
-    hits = Arrangement([str(path)]).probe(np.array([2]), wanted.names, wanted)
+    hits = Arrangement([str(path)], "").probe(np.array([2]), wanted.names, wanted)
     assert hits.rows.to_pydict() == {"c0": ["b"], "_h": [2]}
 
 

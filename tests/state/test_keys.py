@@ -42,7 +42,7 @@ def arranged(folder: Path, *runs: pa.Table) -> Arrangement:
         path = folder / f"{number}.arrow"
         write_run(path, table)
         paths.append(str(path))
-    return Arrangement(paths)
+    return Arrangement(paths, "")
 
 
 def probe(arrangement: Arrangement, *hashes: int) -> Any:
@@ -158,5 +158,5 @@ def test_random_collisions_against_a_dictionary(tmp_path: Path) -> None:
             table = rows(*entries, weights=weights)
             order = np.argsort([e[0] for e in entries], kind="stable")
             runs.append(table.set_column(1, "_w", pa.array(np.array(weights)[order])))
-        found = newest(probe(arranged(tmp_path / str(len(runs)), *runs) if runs else Arrangement([]), 0, 1), ["c0"])
+        found = newest(probe(arranged(tmp_path / str(len(runs)), *runs) if runs else Arrangement([], ""), 0, 1), ["c0"])
         assert pairs(found) == sorted(live.items()), number

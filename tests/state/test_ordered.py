@@ -117,7 +117,7 @@ class Judge:
 
     def groups(self, keys: list[str | None], more: pa.Table | None = None) -> Groups:
         hashes = np.array([self.hash(key) for key in keys], np.int64)
-        return OrderedArrangement(self.paths, self.layout).groups(hashes, [pa.array(keys, pa.string())], more)
+        return OrderedArrangement(self.paths, self.layout, "").groups(hashes, [pa.array(keys, pa.string())], more)
 
     def sort_values(self, row: Row) -> Row:
         return row[1 : 1 + len(self.sorts)]
@@ -244,7 +244,7 @@ ONE = np.array([7])
 def kept(folder: Path, tables: list[pa.Table], layout: Layout = PLAIN) -> OrderedArrangement:
     for number, table in enumerate(tables):
         write_ordered(folder / f"{number}.arrow", table, layout)
-    return OrderedArrangement([str(folder / f"{number}.arrow") for number in range(len(tables))], layout)
+    return OrderedArrangement([str(folder / f"{number}.arrow") for number in range(len(tables))], layout, "")
 
 
 def test_a_run_says_what_it_holds(tmp_path: Path) -> None:
@@ -283,12 +283,12 @@ def test_merging_is_arranging_what_the_runs_were_made_of() -> None:
 
 
 def test_nothing_is_kept() -> None:
-    groups = OrderedArrangement([], Layout(PLAIN.content, BIGINT, (), ("v",))).groups(ONE)
+    groups = OrderedArrangement([], Layout(PLAIN.content, BIGINT, (), ("v",)), "").groups(ONE)
     for found in (groups.first(3), groups.last(3), groups.between(), groups.select(np.array([0]))):
         assert (found.rows.num_rows, len(found.queries), found.rows.schema) == (0, 0, PLAIN.content)
     assert groups.first(1, ["_w", "_o", "v"]).rows.column_names == ["_w", "_o", "v"]
     assert groups.totals().to_pylist() == [{"_w": 0, "n_v": 0, "s_v": Decimal(0)}]
-    assert OrderedArrangement([], PLAIN).groups(np.empty(0, np.int64)).count().tolist() == []
+    assert OrderedArrangement([], PLAIN, "").groups(np.empty(0, np.int64)).count().tolist() == []
 
 
 def test_work_follows_k_also_behind_rows_that_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,9 +342,9 @@ def test_what_does_not_fit_the_layout_is_refused(tmp_path: Path) -> None:
         arrange(simple(BIGINT, [1]).set_column(0, "v", pa.array([1], pa.int32())), PLAIN)
     by_key = Layout(PLAIN.content, BIGINT, ("v",))
     with pytest.raises(TypeError, match="not those of the arrangement"):
-        OrderedArrangement([], by_key).groups(ONE, [pa.array([1], pa.int32())])
+        OrderedArrangement([], by_key, "").groups(ONE, [pa.array([1], pa.int32())])
     with pytest.raises(TypeError, match="not those of the arrangement"):
-        OrderedArrangement([], by_key).groups(ONE)
+        OrderedArrangement([], by_key, "").groups(ONE)
     groups = kept(tmp_path, [simple(BIGINT, [1])]).groups(ONE)
     with pytest.raises(TypeError, match="bounds of type"):
         groups.rank(Order((SortColumn(pa.string()),)).bounds([pa.array(["a"])]))

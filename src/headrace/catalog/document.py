@@ -14,11 +14,12 @@ from headrace.model.errors import HeadraceError
 
 SIZE_LIMIT = 1_000_000  # bytes; a definition is written by hand
 DEPTH_LIMIT = 40
+PLACED_DEPTH = 6  # levels down to which the lines of keys and list entries are known
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A mapping read from YAML. ``lines`` holds the line (from 1) of the keys of the first two levels."""
+    """A mapping read from YAML. ``lines`` holds the line (from 1) of keys, and of list entries by number from 0."""
 
     shown: str
     values: Mapping[str, Any]
@@ -33,13 +34,13 @@ class Document:
     def invalid(self, what: str, *keys: str, why: str = "", next: str = "") -> HeadraceError:
         return HeadraceError("config.invalid", what, where=self.place(*keys), why=why, next=next)
 
-    def unknown(self, key: str, known: Iterable[str]) -> HeadraceError:
-        """The error for a key that nothing reads, with the nearest one that exists."""
+    def unknown(self, key: str, known: Iterable[str], *at: str) -> HeadraceError:
+        """The error for a key that nothing reads, with the nearest one that exists; ``at``: the keys down to it."""
         known = sorted(known)
         return HeadraceError(
             "config.unknown_key",
             f"unknown key '{key}'",
-            where=self.place(key),
+            where=self.place(*(at or (key,))),
             why="nothing reads it",
             next=did_you_mean(key, known) or f"known keys: {', '.join(known)}",
         )
@@ -113,8 +114,11 @@ class _Places:
         if len(at) > DEPTH_LIMIT:
             raise HeadraceError("config.invalid", f"more than {DEPTH_LIMIT} levels", where=self.place(node))
         if isinstance(node, yaml.SequenceNode):
-            for item in node.value:
-                self.walk(item, (*at, "-"))
+            for number, item in enumerate(node.value):
+                entry = (*at, str(number))
+                if len(at) < PLACED_DEPTH:
+                    self.lines[entry] = item.start_mark.line + 1
+                self.walk(item, entry)
         elif isinstance(node, yaml.MappingNode):
             self.keys(node, at)
 
@@ -132,7 +136,7 @@ class _Places:
             if key.value in names:
                 raise HeadraceError("config.invalid", f"the key '{key.value}' is written twice", where=self.place(key))
             names.add(key.value)
-            if len(at) < 2:
+            if len(at) < PLACED_DEPTH:
                 self.lines[(*at, key.value)] = key.start_mark.line + 1
             self.walk(value, (*at, key.value))
 

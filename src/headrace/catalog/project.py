@@ -52,15 +52,15 @@ def read(folder: Path) -> Project:
     ``view.unknown`` (a sink that names a view that is not there), each with file and line.
     """
     folder = at(folder)
-    views = tuple(_view(path, name, folder) for name, path in _files(folder, "views", ".sql"))
+    views = tuple(_view(path, name, folder) for name, path in files(folder, "views", ".sql"))
     return Project(
         path=folder,
         settings=_settings(load(folder / FILE, folder), folder),
-        sources=tuple(_source(load(path, folder), name, path) for name, path in _files(folder, "sources", ".yaml")),
+        sources=tuple(_source(load(path, folder), name, path) for name, path in files(folder, "sources", ".yaml")),
         views=views,
         sinks=tuple(
             _sink(load(path, folder), name, path, [view.name for view in views])
-            for name, path in _files(folder, "sinks", ".yaml")
+            for name, path in files(folder, "sinks", ".yaml")
         ),
     )
 
@@ -91,7 +91,7 @@ def _not_found(folder: Path, why: str) -> HeadraceError:
     )
 
 
-def _files(folder: Path, kind: str, suffix: str) -> Iterator[tuple[str, Path]]:
+def files(folder: Path, kind: str, suffix: str) -> Iterator[tuple[str, Path]]:
     """(name, path) of every definition of that kind; what looks like one but would not be read is refused."""
     names: dict[str, str] = {}
     room = folder / kind

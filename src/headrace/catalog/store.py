@@ -15,7 +15,7 @@ import orjson
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 
-LAYOUT = 2
+LAYOUT = 3
 
 # Names in ``meta``, each followed by what it is about.
 HELD = "held "  # a table that no source has any more, though the log holds rows of it
@@ -29,7 +29,7 @@ create table view (name text not null, version integer not null, sql text not nu
     columns text not null, key text not null, ordering text not null, state text not null,
     reason text not null default '', created_commit integer not null, primary key (name, version)) strict;
 create table step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
-    committed_us integer not null, published_us integer) strict;
+    committed_us integer not null, published_us integer, each integer not null default 0) strict;
 create table output (step integer not null, feed text not null, path text not null, rows integer not null,
     crc integer not null, primary key (feed, step, path)) strict;
 create index output_by_step on output (step);
@@ -45,6 +45,14 @@ create table error_row (view text not null, version integer not null, place inte
 
 
 @dataclass(frozen=True, slots=True)
+class StepShape:
+    """How a step runs: ``wide`` over several tasks, ``each`` transaction an instant of its own."""
+
+    wide: bool = False
+    each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecord:
     """A step as recorded before it ran: its range of commits and its shape; published when its outputs are.
 
@@ -54,7 +62,7 @@ class StepRecord:
     number: int
     after: int
     upto: int
-    wide: bool
+    shape: StepShape
     committed_us: int
     published_us: int | None
 
@@ -139,9 +147,11 @@ class Catalog:
                     if statement.strip():
                         self._db.execute(statement)
                 self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
-        elif self.meta("layout") == "1":
-            with self.transaction():  # it had no error rows, and was otherwise the same
-                self._db.execute(next(s for s in SCHEMA.split(";") if "table error_row" in s))
+        elif self.meta("layout") in ("1", "2"):
+            with self.transaction():
+                if self.meta("layout") == "1":  # it had no error rows
+                    self._db.execute(next(s for s in SCHEMA.split(";") if "table error_row" in s))
+                self._db.execute("alter table step add column each integer not null default 0")
                 self.set_meta("layout", str(LAYOUT))
 
     def close(self) -> None:
@@ -264,11 +274,11 @@ class Catalog:
 
     # -- steps ----------------------------------------------------------------------------------------------
 
-    def record_step(self, number: int, after: int, upto: int, wide: bool, committed_us: int) -> None:
+    def record_step(self, number: int, after: int, upto: int, shape: StepShape, committed_us: int) -> None:
         """Before it runs: whoever runs it again after a crash takes the same range in the same shape."""
         with self.transaction():
-            values = (number, after, upto, int(wide), committed_us)
-            self._db.execute("insert into step values (?, ?, ?, ?, ?, null)", values)
+            values = (number, after, upto, int(shape.wide), committed_us, int(shape.each))
+            self._db.execute("insert into step values (?, ?, ?, ?, ?, null, ?)", values)
 
     def publish(self, number: int, outputs: Iterable[Output], published_us: int) -> None:
         """All views of a step move at once."""
@@ -349,9 +359,9 @@ class Catalog:
             self._db.execute("delete from sink where name = ?", (name,))
 
 
-def _step(row: tuple[int, int, int, int, int, int | None]) -> StepRecord:
-    number, after, upto, wide, committed_us, published_us = row
-    return StepRecord(number, after, upto, bool(wide), committed_us, published_us)
+def _step(row: tuple[int, int, int, int, int, int | None, int]) -> StepRecord:
+    number, after, upto, wide, committed_us, published_us, each = row
+    return StepRecord(number, after, upto, StepShape(bool(wide), bool(each)), committed_us, published_us)
 
 
 def _dumped(columns: Iterable[Column]) -> str:

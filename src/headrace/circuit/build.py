@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from headrace.circuit.explain import name as name_of
 from headrace.circuit.flow import Columns, Flow, Stage
 from headrace.circuit.hashing import bucket
-from headrace.circuit.node import Expression, Feed, Node
+from headrace.circuit.node import Expression, Feed, Node, Shared
 from headrace.circuit.operators import OPERATORS
 from headrace.circuit.operators.changes import ReadRange
+from headrace.circuit.work import Operator, Passed
 from headrace.state.run import HASH
 
 TABLE = "table:"  # arrangements of a table's contents are named after it
@@ -29,11 +32,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """An arrangement as one operator sees it: its name, the stored names of its columns, and who writes it."""
+    """An arrangement as one operator sees it: its name, the stored names of its columns, whether this operator writes
+    it, and the operator as its ``reader``."""
 
     name: str
     columns: tuple[str, ...]
     owned: bool
+    reader: str
 
 
 @dataclass
@@ -42,7 +47,8 @@ class Builder:
 
     ``owners`` maps an arrangement to the circuit that writes it; the first to ask owns it, and every other
     operator with the same input and key reads it as of the step before. ``table_keys`` gives, for each table
-    arranged by its key, the ordinals of the key columns.
+    arranged by its key, the ordinals of the key columns. ``operators``: those built, inputs first; they count what they
+    do when ``counting``.
     """
 
     spark: SparkSession
@@ -52,11 +58,31 @@ class Builder:
     read_range: ReadRange
     table_keys: dict[str, tuple[int, ...]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
+    counting: bool = False
+    operators: list[Operator] = field(default_factory=list)
+    _open: list[Operator] = field(default_factory=list)
 
     def delta(self, node: Node) -> Flow:
         """The node's output delta: ``c0 ..``, ``_w`` (bigint), ``_i`` (int)."""
-        flow: Flow = OPERATORS[type(node)](self, node)
-        return flow
+        with self.operator(titled(node), node.fingerprint) as operator:
+            flow: Flow = OPERATORS[type(node)](self, node)
+        return self.counted(flow, operator.key)
+
+    @contextmanager
+    def operator(self, name: str, identity: str) -> Iterator[Operator]:
+        """An operator while it is built: what is arranged meanwhile is its own, what it asks for is its input."""
+        same = sum(o.key.startswith(f"{self.circuit}/{identity}/") for o in self.operators)
+        operator = Operator(f"{self.circuit}/{identity}/{same}", name)
+        if self._open:
+            self._open[-1].inputs.append(operator.key)
+        self._open.append(operator)
+        yield operator
+        self._open.pop()
+        self.operators.append(operator)
+
+    def counted(self, flow: Flow, key: str) -> Flow:
+        """The same rows, counted under the key where that is asked for."""
+        return flow.then(Passed(key), flow.columns) if self.counting else flow
 
     def made(self, stage: Stage, columns: Columns) -> Flow:
         """The rows that a stage makes from nothing in each task."""
@@ -89,16 +115,18 @@ class Builder:
         if shared is not None:
             return shared
         text = repr((node.fingerprint, [k.text for k in keys], *([] if strict else ["group"])))
-        name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        return self.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest(), node.names)
+
+    def claim(self, name: str, columns: tuple[str, ...] = ()) -> Arranged:
+        """An arrangement by its name: the first to ask for it writes it."""
         # Within one circuit a second operator on the same arrangement is a reader too: one writer in the step.
         owned = self.owners.setdefault(name, self.circuit) == self.circuit and name not in self.taken
         self.taken.add(name)
-        return Arranged(name, node.names, owned)
+        return self._arranged(name, columns, owned)
 
-    def own(self, name: str) -> None:
-        """An arrangement that no other operator could share."""
-        self.owners.setdefault(name, self.circuit)
-        self.taken.add(name)
+    def _arranged(self, name: str, columns: tuple[str, ...], owned: bool) -> Arranged:
+        self._open[-1].arrangements.append(name)
+        return Arranged(name, columns, owned, self._open[-1].key)
 
     def _table(self, node: Node, keys: Sequence[Expression]) -> Arranged | None:
         """A table by its own key is what its upsert keeps already."""
@@ -108,4 +136,11 @@ class Builder:
         by = tuple(k.text.split(":")[0] for k in keys)
         if by != tuple(f"'c{node.ordinals.index(o)}" if o in node.ordinals else "" for o in wanted):
             return None
-        return Arranged(TABLE + node.relation, tuple(f"c{o}" for o in node.ordinals), owned=False)
+        return self._arranged(TABLE + node.relation, tuple(f"c{o}" for o in node.ordinals), owned=False)
+
+
+def titled(node: Node) -> str:
+    """An operator's name where its work is told: a leaf's says what it reads."""
+    if isinstance(node, Shared):
+        return f"{name_of(node)} of a shared subquery"
+    return f"{name_of(node)} {node.relation.split('@')[0]}" if isinstance(node, Feed) else name_of(node)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from headrace.circuit.local import Local, Reference, Select, Where
 from headrace.circuit.node import Expression, Node
+from headrace.circuit.work import noted
 from headrace.model.delivery import WEIGHT
 
 Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -41,9 +42,10 @@ class Handed(Chain):
     """The same, its rows handed to Spark in pieces that it takes one at a time."""
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in super().__call__(pieces):
-            for first in range(0, batch.num_rows, OUTPUT_ROWS):
-                yield batch.slice(first, OUTPUT_ROWS)
+        with noted():
+            for batch in super().__call__(pieces):
+                for first in range(0, batch.num_rows, OUTPUT_ROWS):
+                    yield batch.slice(first, OUTPUT_ROWS)
 
 
 class Together:

@@ -30,7 +30,7 @@ class Step:
     ``log``, ``refs``, ``after``, ``upto``: the range of commits; ``instants``: "one" (all transactions of the
     step form one instant) or "each"; ``runs``: live runs of each arrangement before the step, oldest first;
     ``feeds``: files with each relation's delta (or, when ``whole``, all of its contents); ``folder``: where
-    tasks write.
+    tasks write. ``counted``: whether they also write what their operators did, see ``work``.
     """
 
     log: str
@@ -42,6 +42,7 @@ class Step:
     feeds: dict[str, list[str]]
     whole: bool
     folder: str
+    counted: bool = False
 
     def write(self, path: Path) -> None:
         temporary = path.with_suffix(".tmp")

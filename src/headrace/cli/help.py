@@ -70,4 +70,6 @@ def _parameters(command: Any, ctx: Any, formatter: Any) -> None:
 
 def _examples(text: str | None, formatter: Any) -> None:
     if text:
-        formatter.write("\nExamples:\n" + "".join(f"  {line}\n" for line in text.strip("\n").splitlines()))
+        formatter.write(
+            "\nExamples:\n" + "".join(f"  {line}".rstrip() + "\n" for line in text.strip("\n").splitlines())
+        )

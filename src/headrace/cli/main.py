@@ -21,6 +21,7 @@ from headrace.cli.commands import (
     sql,
     status,
     stop,
+    test,
     up,
     verify,
     version,
@@ -43,7 +44,7 @@ SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Begin", (demo, init)),
     ("Run a project", (plan, up, apply, status, stop)),
     ("Read views", (views, show, watch, sql)),
-    ("Look closer", (explain, verify)),
+    ("Look closer", (explain, verify, test)),
     ("Remove", (drop,)),
     ("Other", (version,)),
 )
@@ -71,7 +72,8 @@ def headrace(
 ) -> None:
     """SQL views kept up to date, incrementally and transactionally, on Apache Spark.
 
-    A project is a folder: headrace.yaml, sources/NAME.yaml, views/NAME.sql (one SELECT each), sinks/NAME.yaml.
+    A project is a folder: headrace.yaml, sources/NAME.yaml, views/NAME.sql (one SELECT each), sinks/NAME.yaml,
+    tests/NAME.yaml.
     Exit status: 0 done, 1 failed or different, 2 wrong usage, 130 interrupted.
     """
 

@@ -35,7 +35,10 @@ Bases = dict[str, tuple[list[str], int]]  # feed -> files with all of it, and th
 class Backfill:
     """Runs one circuit at a time over everything; what it keeps becomes state, what it gives is returned as files."""
 
-    def __init__(self, spark: SparkSession, folder: Path, catalog: Catalog, kept: Kept, settings: Settings) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, catalog: Catalog, kept: Kept, settings: Settings, counting: bool
+    ) -> None:
+        self.counting = counting
         self.spark, self.folder, self.catalog, self.kept, self.settings = spark, folder, catalog, kept, settings
         self.reader = LogReader(folder / "log")
 
@@ -88,14 +91,15 @@ class Backfill:
     def stepper(self, *circuits: Circuit, filled: Iterable[str] = ()) -> Stepper:
         """For these circuits alone, which leave the arrangements alone that are ``filled``."""
         log, state, partitions = self.folder / "log", self.folder / "state", self.settings.partitions
-        return Stepper(self.spark, Program(circuits), log, self.kept, state, partitions, filled)
+        program, counting = Program(circuits), self.counting
+        return Stepper(self.spark, program, log, self.kept, state, partitions, filled, counting=counting)
 
-    def caught_up(self, record: ViewRecord, number: int, paths: list[str]) -> Output:
+    def caught_up(self, record: ViewRecord, number: int, paths: list[str], instant: int = 1) -> Output:
         """The delta of step ``number`` that takes a view from where it stood to ``paths``: to a sink, one more step."""
         stood = snapshot.read(self.catalog, record, number - 1)[1]
         delta = difference(snapshot.delta(record, paths), stood)
         names = [*(f"c{i}" for i in range(len(record.schema.names))), WEIGHT]
-        delta = delta.rename_columns(names).append_column(INSTANT, pa.array(np.ones(delta.num_rows, np.int32)))
+        delta = delta.rename_columns(names).append_column(INSTANT, pa.array(np.full(delta.num_rows, instant, np.int32)))
         folder = self.folder / "state" / f"{number}.back.{time.time_ns()}"
         folder.mkdir()
         path = folder / f"{OUTPUT}{record.feed}~0~0~{delta.num_rows}.arrow"

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headrace.catalog.store import Catalog, Output, ViewRecord
+from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.circuit.operators.publish import checksum
 from headrace.engine.backfill import Backfill, Bases, circuits, sync_folder
@@ -57,8 +57,9 @@ class Maintainer:
 
     def __init__(
         self, spark: SparkSession, folder: Path, catalog: Catalog, log: LogWriter, settings: Settings,
-        tell: Callable[[dict[str, Any]], None],
+        tell: Callable[[dict[str, Any]], None], *, counting: bool = False,
     ) -> None:  # fmt: skip
+        """``counting``: each step's result also says what the operators did."""
         self.spark, self.folder, self.catalog, self.log, self.settings, self.tell = (
             spark, folder, catalog, log, settings, tell
         )  # fmt: skip
@@ -68,7 +69,7 @@ class Maintainer:
         self.views: dict[str, Compiled] = {}
         self.failures = Failures(catalog, tell)
         self.ticks = Ticks(log, settings.clock_seconds)
-        self.backfill = Backfill(spark, folder, catalog, self.kept, settings)
+        self.backfill = Backfill(spark, folder, catalog, self.kept, settings, counting)
         self.program = Program(())
         self.stepper: Stepper | None = None
         self.number = 0
@@ -122,10 +123,10 @@ class Maintainer:
             self.number, self.frontier = start, published[start].upto
         for step in self.catalog.steps(start):
             if step.published_us is None:
-                self.take(step.number, step.after, step.upto, wide=step.wide)
+                self.take(step.number, step.after, step.upto, step.shape)
                 continue
             expected = self.catalog.outputs(step.number - 1, step.number)
-            result = self.advance(step.number, step.after, step.upto, wide=step.wide, again=True)
+            result = self.advance(step.number, step.after, step.upto, step.shape, again=True)
             self.same(step.number, expected, result.outputs)
             self.number, self.frontier = step.number, step.upto
         self.kept.start()
@@ -146,31 +147,34 @@ class Maintainer:
 
     # -- steps ----------------------------------------------------------------------------------------------
 
-    def step(self, end: int | None = None) -> bool:
-        """One step over what the log holds beyond the frontier, up to ``end``; False when there is nothing."""
+    def step(self, end: int | None = None, *, each: bool = False) -> Result | None:
+        """One step over what the log holds beyond the frontier, up to ``end``; None when there is nothing.
+
+        ``each``: every transaction is an instant of its own.
+        """
         if end is None:
             self.ticks.advance(self.reader.refs(self.frontier, self.log.end) if self.log.end > self.frontier else ())
             end = self.log.end
         if end <= self.frontier:
-            return False
+            return None
         upto, rows, committed_us = self.bounded(end)
-        wide = rows >= WIDE_ROWS and self.settings.partitions > 1
+        shape = StepShape(rows >= WIDE_ROWS and self.settings.partitions > 1, each)
         number = self.number + 1
-        self.catalog.record_step(number, self.frontier, upto, wide, committed_us)
-        result = self.take(number, self.frontier, upto, wide=wide)
+        self.catalog.record_step(number, self.frontier, upto, shape, committed_us)
+        result = self.take(number, self.frontier, upto, shape)
         self.kept.wait_for_merges()
         if result.refused:
             self.tell({"event": "rows.refused", "files": [str(p) for p in result.refused]})
-        return True
+        return result
 
-    def take(self, number: int, after: int, upto: int, *, wide: bool) -> Result:
+    def take(self, number: int, after: int, upto: int, shape: StepShape) -> Result:
         """Run a recorded step, and publish it with the views that come back in it.
 
         Only then are the rows searched on which views failed: that may take a while, and holds up no delta.
         """
-        result = self.advance(number, after, upto, wide=wide)
+        result = self.advance(number, after, upto, shape)
         changed = self.failures.subtract(result.outputs)
-        back = self.built_again(number, upto, result.outputs)
+        back = self.built_again(number, upto, upto - after if shape.each else 1, result.outputs)
         self.publish(number, upto, result, back, changed)
         with self.lock:
             self.number, self.frontier = number, upto
@@ -193,12 +197,14 @@ class Maintainer:
             newest = max(newest, origin.committed_us)
         return upto, rows, newest
 
-    def advance(self, number: int, after: int, upto: int, *, wide: bool, again: bool = False) -> Result:
+    def advance(self, number: int, after: int, upto: int, shape: StepShape, *, again: bool = False) -> Result:
         """Run a step; a view whose SQL throws leaves the program, and the step runs again without it."""
         while True:
             assert self.stepper is not None
             try:
-                result = self.stepper.run(number, after, upto, wide=wide, again=again)
+                result = self.stepper.run(
+                    number, after, upto, wide=shape.wide, instants="each" if shape.each else "one", again=again
+                )
             except CircuitFailed as failure:
                 if failure.circuit.relation is not None or no_space(failure, self.folder):
                     raise
@@ -217,8 +223,8 @@ class Maintainer:
         self.load(self.tables, self.views)
         self.checkpointed = 0.0
 
-    def built_again(self, number: int, upto: int, outputs: Sequence[Output]) -> list[Back]:
-        """The failed views that nothing known keeps from working, over what they read after this step."""
+    def built_again(self, number: int, upto: int, instant: int, outputs: Sequence[Output]) -> list[Back]:
+        """Failed views that nothing known keeps from working, over what they read at this step's last instant."""
         back: list[Back] = []
         bases: Bases = {}
         for name, failed in list(self.failures.known.items()):
@@ -233,7 +239,7 @@ class Maintainer:
                     raise
                 failed.tried(time.monotonic() - began, failure)
                 continue
-            delta = self.backfill.caught_up(self.failures.records[name], number, paths)
+            delta = self.backfill.caught_up(self.failures.records[name], number, paths, instant)
             back.append(Back(compiled, paths, rows, delta, round(time.monotonic() - began, 3)))
             self.failures.forget([name])
         return back
@@ -306,7 +312,7 @@ class Maintainer:
             )  # fmt: skip
         durable = self.kept.checkpoint()
         with self.catalog.transaction():
-            self.catalog.record_step(number, self.frontier, commit, False, time.time_ns() // 1000)
+            self.catalog.record_step(number, self.frontier, commit, StepShape(), time.time_ns() // 1000)
             for name in dropped:
                 self.catalog.drop_view(name)
             caught_up = []

@@ -26,6 +26,7 @@ from headrace.engine.deliver import Deliver
 from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer
 from headrace.engine.plan import changes
+from headrace.engine.reopen import reopen
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
 from headrace.engine.status import Clock, status
@@ -91,19 +92,8 @@ class Pipeline:
         self.spark = open_session(self.project.settings)
         self.compiler = Compiler(self.spark)
         self.maintainer = Maintainer(self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell)
-        self.recover()
+        reopen(self.maintainer, self.compiler)
         self.recovered = True
-
-    def recover(self) -> None:
-        """The views as the catalogue has them, at their last published step."""
-        records = self.catalog.views()
-        tables = {name: relation for name, (_, relation) in self.catalog.relations().items()}
-        live = {n: r for n, r in records.items() if r.state == "live"}
-        compiled = self.compiler.compile(tables, [ViewDefinition(n, r.sql) for n, r in records.items()], records)
-        views = {n: c for n, c in compiled.views.items() if n in live and c.schema.version == live[n].schema.version}
-        self.maintainer.failures.take(records, compiled.views)
-        self.maintainer.load(tables, views)
-        self.maintainer.recover()
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""

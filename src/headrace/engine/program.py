@@ -16,6 +16,7 @@ from headrace.circuit.operators import publish, table
 from headrace.circuit.operators.changes import ReadRange
 from headrace.circuit.operators.feed import ALL
 from headrace.circuit.operators.recursion import LEVELS, Deepest
+from headrace.circuit.work import Operator
 from headrace.engine.unroll import LOOP, feeds_of, level_before, loop_of, unroll, with_children
 from headrace.model.schema import Relation
 
@@ -139,9 +140,12 @@ class Frames:
     deal_all = False  # whether wide steps deal out the rows of every circuit, as tests of that shape want
 
     def __init__(
-        self, spark: SparkSession, program: Program, read_range: ReadRange, partitions: int, filled: Iterable[str] = ()
-    ) -> None:
-        """``filled``: arrangements that others write, or have written."""
+        self, spark: SparkSession, program: Program, read_range: ReadRange, partitions: int, filled: Iterable[str] = (),
+        *, counting: bool = False,
+    ) -> None:  # fmt: skip
+        """``filled``: arrangements that others write, or have written. ``counting``: operators tell what they do."""
+        self.counting = counting
+        self.operators: dict[str, list[Operator]] = {}  # of each circuit, inputs first
         self.spark, self.program, self.read_range, self.partitions = spark, program, read_range, partitions
         self.table_keys = {
             c.name: tuple(c.relation.names.index(k) for k in c.relation.key)
@@ -180,7 +184,10 @@ class Frames:
 
     def build(self, circuit: Circuit, *, wide: bool) -> Flow:
         shape = Shape(wide, self.partitions if wide else 1)
-        builder = Builder(self.spark, circuit.name, shape, self.owners, self.read_range, self.table_keys)
+        builder = Builder(
+            self.spark, circuit.name, shape, self.owners, self.read_range, self.table_keys, counting=self.counting
+        )
+        self.operators[circuit.name] = builder.operators
         if circuit.relation is not None:
             self.used[circuit.name] = {TABLE + circuit.relation.name}
             return table.circuit(builder, circuit.relation)

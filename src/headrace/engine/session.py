@@ -69,19 +69,33 @@ def java_options() -> str:
     )
 
 
+def project_settings(settings: Settings) -> dict[str, str]:
+    """What a project's settings mean to a session."""
+    return {
+        "spark.sql.session.timeZone": settings.time_zone,
+        "spark.sql.ansi.enabled": str(settings.ansi).lower(),
+        "spark.sql.shuffle.partitions": str(settings.partitions),
+    }
+
+
+def settled(session: SparkSession, settings: Settings) -> SparkSession:
+    """The session, made as ``open_session`` makes one as far as that can be done later."""
+    for key, value in {**PINNED, **project_settings(settings)}.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
 def open_session(settings: Settings) -> SparkSession:
     """The session of this process, made on first use; about 5 s for the JVM."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(settings.master).appName("headrace")
-    for key, value in PINNED.items():
+    for key, value in {**PINNED, **project_settings(settings)}.items():
         builder = builder.config(key, value)
     return (
         builder.config("spark.driver.memory", settings.driver_memory)
         .config("spark.driver.extraJavaOptions", java_options())
-        .config("spark.sql.session.timeZone", settings.time_zone)
-        .config("spark.sql.ansi.enabled", str(settings.ansi).lower())
-        .config("spark.sql.shuffle.partitions", str(settings.partitions))
         .getOrCreate()
     )

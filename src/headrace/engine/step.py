@@ -23,6 +23,7 @@ from headrace.circuit.operators.multiset import REFUSED
 from headrace.circuit.operators.publish import OUTPUT
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step
+from headrace.circuit.work import Tally
 from headrace.engine.changes import ReadLog
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Frames, Program
@@ -44,13 +45,14 @@ class CircuitFailed(Exception):
 
 @dataclass
 class Result:
-    """What a step wrote: files of each feed, runs of each arrangement, rows set aside."""
+    """What a step wrote: files of each feed, runs of each arrangement, rows set aside; what its operators counted."""
 
     number: int
     outputs: list[Output] = field(default_factory=list)
     runs: list[Path] = field(default_factory=list)
     refused: list[Path] = field(default_factory=list)
     changes: int = 0
+    tally: Tally = field(default_factory=Tally)
 
 
 class Stepper:
@@ -58,11 +60,11 @@ class Stepper:
 
     def __init__(
         self, spark: SparkSession, program: Program, log: Path, kept: Kept, folder: Path, partitions: int,
-        filled: Iterable[str] = (),
+        filled: Iterable[str] = (), *, counting: bool = False,
     ) -> None:  # fmt: skip
         self.spark, self.program, self.kept, self.folder = spark, program, kept, folder
         self.log, self.reader = log, LogReader(log)
-        self.frames = Frames(spark, program, ReadLog(), partitions, filled)
+        self.frames = Frames(spark, program, ReadLog(), partitions, filled, counting=counting)
         self._prepared: dict[tuple[frozenset[str], str], Prepared | None] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -164,7 +166,7 @@ class Stepper:
     def described(self, step: Step, folder: Path) -> Path:
         """The step's description in a file never named so before: workers keep what they read by its path."""
         path = folder / f"step.{time.time_ns()}.json"
-        replace(step, folder=str(folder)).write(path)
+        replace(step, folder=str(folder), counted=self.frames.counting).write(path)
         return path
 
     def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
@@ -193,6 +195,8 @@ class Stepper:
             if file.name.startswith(OUTPUT):
                 continue
             (result.refused if file.name.startswith(REFUSED) else result.runs).append(file)
+        if self.frames.counting:
+            result.tally.add(folder)
         return [(feed, path) for feed, path, _, _ in rows]
 
     def prepared(self, names: frozenset[str], shape: str, made: Callable[[], DataFrame | None]) -> Prepared | None:

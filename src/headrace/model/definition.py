@@ -49,6 +49,31 @@ class SinkDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleStep:
+    """One step of an example: transactions (table -> rows), then what views hold (view -> rows)."""
+
+    name: str
+    given: tuple[Mapping[str, Any], ...]
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    failing: tuple[str, ...] = ()  # views whose SQL throws after this step
+    restart: bool = False  # whether it begins as after a crash
+    now: Any = None  # the time that the clock moves to
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """``tests/NAME.yaml``: given rows and expected rows, step by step. ``tables``: columns as DDL, in place of those of
+    the sources; ``keys``: their keys."""
+
+    name: str
+    steps: tuple[ExampleStep, ...]
+    tables: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    now: Any = None  # the time that the clock stands at
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """``headrace.yaml``. Every setting has a default; most projects only name themselves."""
 

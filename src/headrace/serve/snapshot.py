@@ -196,12 +196,18 @@ def files(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[str], int]:
     return paths + [o.path for o in catalog.outputs(start, upto_step, feed)], commit
 
 
-def delta(record: ViewRecord, paths: list[str]) -> pa.Table:
-    """Some output files of a view version as one consolidated delta: its columns and ``_w``."""
+def delta(record: ViewRecord, paths: list[str], instant: int | None = None) -> pa.Table:
+    """Some output files of a view version as one consolidated delta: its columns and ``_w``.
+
+    ``instant``: only what changed at that instant of its step.
+    """
     names = [f"c{i}" for i in range(len(record.schema.columns))]
     empty = arrow_schema(record.schema.columns).append(pa.field(WEIGHT, pa.int64())).empty_table()
-    tables = [open_run(path).select([*names, WEIGHT]).rename_columns(empty.column_names) for path in paths]
-    return consolidate(pa.concat_tables([empty, *[t.cast(empty.schema) for t in tables]]))
+    tables = [open_run(path) for path in paths]
+    if instant is not None:
+        tables = [table.filter(pc.equal(table["_i"], instant)) for table in tables]
+    parts = [t.select([*names, WEIGHT]).rename_columns(empty.column_names).cast(empty.schema) for t in tables]
+    return consolidate(pa.concat_tables([empty, *parts]))
 
 
 def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Iterator[tuple[int, pa.Table]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.state.reads import READS
 from headrace.state.run import HASH, column, open_run
 
 MERGE_RATIO = 2  # a run is merged with its successors once they hold half as many rows
@@ -33,10 +34,19 @@ class Hits:
 
 
 class Arrangement:
-    """Runs read as of one step, oldest first. Rows of equal content may stand in several runs, to be added up."""
+    """Runs read as of one step, oldest first. Rows of equal content may stand in several runs, to be added up.
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.paths = paths
+    ``reader``: who reads, for the count of ``READS``.
+    """
+
+    def __init__(self, paths: Sequence[str], reader: str) -> None:
+        self.paths, self.reader = paths, reader
+
+    def all(self) -> list[pa.Table]:
+        """Every row that is kept, run by run."""
+        tables = [open_run(path) for path in self.paths]
+        READS[self.reader] += sum(table.num_rows for table in tables)
+        return tables
 
     def probe(self, hashes: np.ndarray, columns: Sequence[str], empty: pa.Schema) -> Hits:
         """All rows whose hash is among ``hashes`` (sorted, distinct). Work: hashes x log(rows) a run, plus the hits.
@@ -54,6 +64,7 @@ class Arrangement:
             total = int(count.sum())
             if total == 0:
                 continue
+            READS[self.reader] += total
             index = np.repeat(np.arange(len(hashes)), count)
             first = np.cumsum(count) - count
             rows = np.arange(total) - np.repeat(first - low, count)

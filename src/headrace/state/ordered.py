@@ -32,10 +32,10 @@ def merge_runs(tables: list[pa.Table]) -> pa.Table:
 
 
 class OrderedArrangement:
-    """Ordered runs read as of one step."""
+    """Ordered runs read as of one step. ``reader``: who reads, for the count of ``headrace.state.reads``."""
 
-    def __init__(self, paths: Sequence[str], layout: Layout) -> None:
-        self.paths, self.layout = paths, layout
+    def __init__(self, paths: Sequence[str], layout: Layout, reader: str) -> None:
+        self.paths, self.layout, self.reader = paths, layout, reader
 
     def groups(
         self, hashes: Numbers, keys: Sequence[pa.Array | pa.ChunkedArray] = (), more: pa.Table | None = None
@@ -47,7 +47,7 @@ class OrderedArrangement:
         """
         if [key.type for key in keys] != [self.layout.content.field(key).type for key in self.layout.keys]:
             raise TypeError(f"keys of types {[str(key.type) for key in keys]} are not those of the arrangement")
-        runs = [OrderedRun(open_run(path)) for path in self.paths]
+        runs = [OrderedRun(open_run(path), self.reader) for path in self.paths]
         parts = [(run, *run.segments(hashes)) for run in runs]
         if keys and parts:
             self._checked(parts, keys)
@@ -55,7 +55,7 @@ class OrderedArrangement:
             alone = Layout(self.layout.content, self.layout.order, (), self.layout.sums)
             given = more.select([name for name in alone.schema.names if name != HASH])
             given = given.append_column(HASH, more[QUERY].cast(pa.int64()))
-            run = OrderedRun(arrange(given, alone))
+            run = OrderedRun(arrange(given, alone), None)
             parts.append((run, *run.segments(np.arange(len(hashes)))))
         return Groups(Stretches(self.layout, len(hashes), parts))
 
@@ -64,6 +64,8 @@ class OrderedArrangement:
         wanted = _key_bytes(keys)
         found = [np.flatnonzero(low < high) for _, low, high in parts]
         ends = [np.r_[low[f], high[f] - 1] for (_, low, high), f in zip(parts, found, strict=True)]
+        for (run, _, _), at in zip(parts, ends, strict=True):
+            run.read(len(at))
         rows = [
             run.table.select(self.layout.keys).take(pa.array(at)) for (run, _, _), at in zip(parts, ends, strict=True)
         ]

@@ -30,6 +30,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.keys import same
 from headrace.state.order import Order, encode
 from headrace.state.places import Flags, Places, Rows, Words, less
+from headrace.state.reads import READS
 from headrace.state.row_hash import row_hashes
 from headrace.state.rows import canonical, row_codes
 from headrace.state.run import HASH, column, write_run
@@ -207,15 +208,20 @@ def parts_of(arrow: pa.DataType) -> int:
 
 
 class OrderedRun:
-    """A run as it is searched. ``by`` is what finds a query's rows: the key hash, or the query's own number."""
+    """A run as it is searched. ``reader``: who reads what is kept; None for rows of the step itself."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
+    def __init__(self, table: pa.Table, reader: str | None) -> None:
+        self.table, self.reader = table, reader
         self.hashes = column(table, HASH)
         self.weights = column(table, WEIGHT)
         self.ties: Words = column(table, TIE)
         self.places = Places(_single(table[PLACE]))
         self._upto = column(table, UPTO)
+
+    def read(self, rows: int) -> None:
+        """Count rows that are read of what is kept."""
+        if self.reader is not None:
+            READS[self.reader] += rows
 
     def segments(self, hashes: npt.NDArray[np.int64]) -> tuple[Rows, Rows]:
         """Where each hash begins and ends."""

@@ -125,6 +125,7 @@ class Stretches:
             step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
             rows.append(np.repeat(cursors[r], count) + (-1 - step if backward else step))
             runs.append(np.full(len(step), r))
+            self.runs[r].read(len(step))
         if not index:
             none = np.empty(0, np.int64)
             return _Entries(none, none, none, none, np.empty((0, 1), np.uint64))

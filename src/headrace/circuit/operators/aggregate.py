@@ -28,7 +28,7 @@ from headrace.state.keys import distinct, key_order, lookup, newest, same
 from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
-    from headrace.circuit.build import Builder
+    from headrace.circuit.build import Arranged, Builder
 
 ROWS = "n"  # bigint: rows in the group
 Columns = list[pa.Array]
@@ -87,10 +87,10 @@ class Accumulate:
     """Input ``_h``, ``_w``, ``_i``, ``g0 ..``, ``a0 ..``; output ``g0 ..``, ``v0 ..``, ``_w``, ``_i``."""
 
     def __init__(
-        self, name: str, keys: tuple[str, ...], arguments: tuple[str, ...], slots: tuple[Slot, ...],
+        self, arranged: Arranged, keys: tuple[str, ...], arguments: tuple[str, ...], slots: tuple[Slot, ...],
         parts: tuple[Part, ...], partitions: int,
     ) -> None:  # fmt: skip
-        self.name, self.key_types, self.argument_types, self.slots = name, keys, arguments, slots
+        self.arranged, self.key_types, self.argument_types, self.slots = arranged, keys, arguments, slots
         self.parts, self.partitions = parts, partitions
         self.keys = [f"g{i}" for i in range(len(keys))]
         self.kinds = [kind for slot in slots for kind in slot.sums]
@@ -129,7 +129,8 @@ class Accumulate:
 
     def kept(self, hashes: np.ndarray) -> pa.Table:
         empty = pa.schema(list(zip([HASH, WEIGHT, *self.stored], [pa.int64(), pa.int64(), *self.types], strict=True)))
-        hits = Arrangement(current().runs.get(self.name, [])).probe(distinct(hashes), empty.names, empty)
+        paths = current().runs.get(self.arranged.name, [])
+        hits = Arrangement(paths, self.arranged.reader).probe(distinct(hashes), empty.names, empty)
         return newest(hits, self.keys)
 
     def read(self, kept: pa.Table, found: np.ndarray) -> Groups:
@@ -193,7 +194,7 @@ class Accumulate:
         gone = kept.take(pa.array(found[found >= 0]))
         gone = gone.set_column(1, WEIGHT, pa.array(np.full(gone.num_rows, -1, np.int64)))
         run = pa.concat_tables([gone.select(new.column_names), new.cast(gone.select(new.column_names).schema)])
-        keep(current(), self.name, run.take(pa.array(np.argsort(column(run, HASH), kind="stable"))))
+        keep(current(), self.arranged.name, run.take(pa.array(np.argsort(column(run, HASH), kind="stable"))))
 
 
 def _before(old: Groups, after: Groups, is_first: np.ndarray) -> Groups:
@@ -227,10 +228,9 @@ def delta(builder: Builder, this: node.Aggregate) -> Flow:
 
     slots: list[Slot] = []
     parts = tuple(_part(this, a, slots) for a in this.accumulations)
-    name = hashlib.blake2b(f"aggregate:{this.fingerprint}".encode(), digest_size=12).hexdigest()
-    builder.own(name)
+    arranged = builder.claim(hashlib.blake2b(f"aggregate:{this.fingerprint}".encode(), digest_size=12).hexdigest())
     keys, arguments = tuple(k.type for k in this.keys), tuple(e.type for e in arguments_of(this))
-    return grouped(builder, this, Accumulate(name, keys, arguments, tuple(slots), parts, builder.shape.partitions))
+    return grouped(builder, this, Accumulate(arranged, keys, arguments, tuple(slots), parts, builder.shape.partitions))
 
 
 def _part(this: node.Aggregate, accumulation: node.Accumulation, slots: list[Slot]) -> Part:

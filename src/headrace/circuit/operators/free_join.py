@@ -29,8 +29,9 @@ from headrace.circuit.operators.pairs import Events, Pairs, both_changed, each_o
 from headrace.circuit.operators.sides import SIDE, Inputs, Side, matched
 from headrace.circuit.task import batches, current, partition
 from headrace.model.delivery import WEIGHT
+from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct
-from headrace.state.run import HASH, column, open_run
+from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -75,7 +76,8 @@ class ProbeAll:
     def contents(self, side: Side, runs: dict[str, list[str]], part: int | None) -> pa.Table:
         """All that is kept of a side, or this task's part of it: ``_h``, ``_w``, its names; each row once."""
         stored = [HASH, WEIGHT, *side.arranged.columns]
-        tables = [open_run(path).select(stored) for path in runs.get(side.arranged.name, ())]
+        kept = Arrangement(runs.get(side.arranged.name, []), side.arranged.reader)
+        tables = [table.select(stored) for table in kept.all()]
         if not tables:
             return side.empty.drop_columns([INSTANT])
         rows = pa.concat_tables(tables).rename_columns([HASH, WEIGHT, *side.names])
@@ -131,10 +133,9 @@ def delta(builder: Builder, this: node.Join) -> Flow:
     stage = ProbeAll(kind, inputs, builder.shape.partitions)
     pairs = matched(builder, this, inputs, left_hash, right_hash, stage, columns, shown_to_all)
     if kind != "inner":
-        name = hashlib.blake2b(f"matches:{this.fingerprint}".encode(), digest_size=12).hexdigest()
-        builder.own(name)
+        met = builder.claim(hashlib.blake2b(f"matches:{this.fingerprint}".encode(), digest_size=12).hexdigest())
         checked = pairs.select([*[kept(n, t) for n, t in columns], holds(this.condition)])
-        return checked.then(Settle(kind, left, right, name), [*fields(this), *CHANGE])
+        return checked.then(Settle(kind, left, right, met), [*fields(this), *CHANGE])
     held = pairs if this.condition.local == node.TRUE else pairs.where(this.condition)
     if this.kind == "filter":
         return held.then(LeftAlone(left.names), [*fields(this), *CHANGE])

@@ -7,6 +7,7 @@ as weights of an arrangement, so a step adds to them without reading those of ot
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,9 @@ from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, lookup
 from headrace.state.rows import consolidate, row_codes
 from headrace.state.run import HASH, column, merge
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Arranged
 
 PAIR = "_p"  # boolean: a pair, not a row of the left alone
 MATCHES = "_m"  # bigint: rows that the left row meets more from version `_v` on
@@ -33,11 +37,11 @@ GATHERED_ROWS = 1_000_000  # matches that wait until those of one row and versio
 class Settle:
     """Input: ``HEAD``, ``l0 ..``, ``r0 ..``, ``_c``; output the delta of a left, semi, anti or existence join.
 
-    ``name``: the arrangement of matched left rows, their numbers of matches as weights.
+    ``arranged``: the matched left rows, their numbers of matches as weights.
     """
 
-    def __init__(self, kind: str, left: Side, right: Side, name: str) -> None:
-        self.kind, self.left, self.right, self.name = kind, left, right, name
+    def __init__(self, kind: str, left: Side, right: Side, arranged: Arranged) -> None:
+        self.kind, self.left, self.right, self.arranged = kind, left, right, arranged
         self.stored = [f"c{i}" for i in range(len(left.names))]
         self.row = [HASH, *left.names]
 
@@ -108,8 +112,8 @@ class Settle:
         wanted = rows.take(pa.array(order)).rename_columns([HASH, *self.stored])
         types = [pa.int64(), pa.int64(), *self.left.arrow_types]
         empty = pa.schema(list(zip([HASH, WEIGHT, *self.stored], types, strict=True)))
-        paths = current().runs.get(self.name, [])
-        hits = Arrangement(paths).probe(distinct(column(wanted, HASH)), empty.names, empty)
+        paths = current().runs.get(self.arranged.name, [])
+        hits = Arrangement(paths, self.arranged.reader).probe(distinct(column(wanted, HASH)), empty.names, empty)
         known = consolidate(hits.rows)
         found = lookup(wanted, known, self.stored)
         matches = np.zeros(rows.num_rows, np.int64)
@@ -147,7 +151,7 @@ class Settle:
             return
         run = rows.take(pa.array(firsts[changed])).rename_columns([HASH, *self.stored])
         run = run.append_column(WEIGHT, pa.array(by[changed])).select([HASH, WEIGHT, *self.stored])
-        keep(current(), self.name, merge([run]))
+        keep(current(), self.arranged.name, merge([run]))
 
 
 def _running(values: np.ndarray, of: np.ndarray) -> np.ndarray:

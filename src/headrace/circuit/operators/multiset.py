@@ -17,7 +17,6 @@ from headrace.circuit.operators.upsert import Contents, deletes
 from headrace.circuit.task import batches, current, gathered, keep
 from headrace.model.delivery import WEIGHT
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE
-from headrace.state.arrangement import Arrangement
 from headrace.state.keys import key_order, lookup
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
@@ -74,7 +73,7 @@ class Multiset(Contents):
         rows = table.select([HASH, *self.names]).take(pa.array(firsts))
         if live is None:
             hashes = np.unique(column(rows, HASH))
-            live = Arrangement(current().runs.get(self.name, [])).probe(hashes, self.empty.names, self.empty).rows
+            live = self.arrangement().probe(hashes, self.empty.names, self.empty).rows
         kept = consolidate(live)
         kept = kept.take(pa.array(np.argsort(column(kept, HASH), kind="stable")))
         found = lookup(rows, kept, self.names)

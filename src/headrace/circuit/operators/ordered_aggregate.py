@@ -75,9 +75,9 @@ class Values:
         """Rows that have values, with their place in the order."""
         return table.append_column(PLACE, self.order.encode([table[name] for name in self.arguments]))
 
-    def kept(self, keys: pa.Table, more: pa.Table | None = None) -> Contents:
+    def kept(self, reader: str, keys: pa.Table, more: pa.Table | None = None) -> Contents:
         """The values of groups (``_h`` and key), a query each."""
-        arrangement = OrderedArrangement(current().runs.get(self.name, []), self.layout)
+        arrangement = OrderedArrangement(current().runs.get(self.name, []), self.layout, reader)
         return arrangement.groups(column(keys, HASH), [keys[k] for k in self.layout.keys], more)
 
 
@@ -204,7 +204,7 @@ class AccumulateInOrder(Accumulate):
         """How often each of some values (``_h``, key, place) is kept."""
         columns = [wanted[name] for name in values.arguments]
         bounds = values.order.bounds(columns, False), values.order.bounds(columns, True)
-        return values.kept(wanted).count(*bounds)
+        return values.kept(self.arranged.reader, wanted).count(*bounds)
 
     def values(
         self, given: Segments, before: Groups, existed: np.ndarray, after: Groups, exists: np.ndarray
@@ -254,7 +254,8 @@ class AccumulateInOrder(Accumulate):
         groups = len(given.firsts) - 1
         more = placed.take(pa.array(index)).append_column(QUERY, pa.array(groups + query))
         keys = given.groups.take(pa.array(np.r_[np.arange(groups), given.of_group]))
-        return values.kept(keys, more.select([QUERY, WEIGHT, PLACE, *values.layout.content.names]))
+        more = more.select([QUERY, WEIGHT, PLACE, *values.layout.content.names])
+        return values.kept(self.arranged.reader, keys, more)
 
     def write(self, given: Segments, kept: pa.Table, found: np.ndarray, after: Groups) -> None:
         super().write(given, kept, found, after)
@@ -282,11 +283,11 @@ def delta(builder: Builder, this: node.OrderedAggregate) -> Flow:
         else:
             parts.append(part_of(accumulation, slots, names, once))
             picks.append(None)
-    name = _name("aggregate", this.fingerprint)
-    for kept in (name, *[v.name for v in values]):
-        builder.own(kept)
+    arranged = builder.claim(_name("aggregate", this.fingerprint))
+    for kept in values:
+        builder.claim(kept.name)
     keys, arguments = tuple(k.type for k in this.keys), tuple(e.type for e in arguments_of(this))
-    base = Accumulate(name, keys, arguments, tuple(slots), tuple(parts), builder.shape.partitions)
+    base = Accumulate(arranged, keys, arguments, tuple(slots), tuple(parts), builder.shape.partitions)
     return grouped(builder, this, AccumulateInOrder(base, values, picks))
 
 

@@ -30,7 +30,7 @@ from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
-    from headrace.circuit.build import Builder
+    from headrace.circuit.build import Arranged, Builder
     from headrace.circuit.node import Expression, Node, SortKey
 
 Numbers = npt.NDArray[np.int64]
@@ -44,15 +44,15 @@ class Placed:
     Stage input: ``_h``, ``_w``, ``_i`` and the layout's contents.
     """
 
-    name: str
-    owned: bool
+    arranged: Arranged
     names: tuple[str, ...]
     ordered: tuple[str, ...]
     layout: Layout
 
     def groups(self, keys: pa.Table, more: pa.Table | None = None) -> Groups:
         """What is kept of some keys (``_h`` and key columns), a query each, and ``more`` beside it."""
-        arrangement = OrderedArrangement(current().runs.get(self.name, []), self.layout)
+        paths = current().runs.get(self.arranged.name, [])
+        arrangement = OrderedArrangement(paths, self.layout, self.arranged.reader)
         return arrangement.groups(column(keys, HASH), [keys[k] for k in self.layout.keys], more)
 
     def bounds(self, rows: pa.Table, *, after: bool = False) -> Bounds:
@@ -65,11 +65,11 @@ class Placed:
 
     def write(self, touched: Touched) -> None:
         """Add the step's delta to the arrangement, its instants summed up."""
-        if not self.owned:
+        if not self.arranged.owned:
             return
         run = arrange(touched.table, self.layout)
         if run.num_rows:
-            keep(current(), self.name, run)
+            keep(current(), self.arranged.name, run)
 
 
 class Touched:
@@ -179,8 +179,6 @@ def placed(
     layout = Layout(pa.schema([(n, to_arrow(t)) for n, t in content]), Order(sorts), key_names, summed)
     by = [[e.text for e in given] for given in (keys, order, sums)]
     text = repr(("placed", child.fingerprint, by))
-    name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-    owned = builder.owners.setdefault(name, builder.circuit) == builder.circuit and name not in builder.taken
-    builder.taken.add(name)
+    arranged = builder.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
     flow = builder.gather(builder.delta(child).select(values))
-    return Placed(name, owned, child.names, ordered, layout), Flow(flow.given, columns, flow.stages, flow.made)
+    return Placed(arranged, child.names, ordered, layout), Flow(flow.given, columns, flow.stages, flow.made)

@@ -89,7 +89,7 @@ def _everything(builder: Builder, this: node.Regroup) -> Flow:
 
     side = Side("c", this.child.types, builder.arrange(this.child, this.keys))
     begun = hashlib.blake2b(f"regroup:{this.fingerprint}".encode(), digest_size=12).hexdigest()
-    builder.own(begun)
+    builder.claim(begun)
     stage = ProbeEverything(side, begun, builder.shape.partitions)
     columns = [*fields(this.child), (VERSION, "int"), (NEXT, "int"), (COUNTED, "boolean")]
     return _changed(builder, this).then(stage, columns)

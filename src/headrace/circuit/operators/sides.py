@@ -47,7 +47,7 @@ class Side:
         """Kept rows with these hashes (sorted, distinct): ``_h`` (sorted), ``_w``, this side's names; consolidated."""
         types = [pa.int64(), pa.int64(), *self.arrow_types]
         empty = pa.schema(list(zip([HASH, WEIGHT, *self.arranged.columns], types, strict=True)))
-        hits = Arrangement(runs.get(self.arranged.name, [])).probe(hashes, empty.names, empty)
+        hits = Arrangement(runs.get(self.arranged.name, []), self.arranged.reader).probe(hashes, empty.names, empty)
         return merge([hits.rows.rename_columns([HASH, WEIGHT, *self.names])])
 
     def write(self, delta: pa.Table) -> None:

@@ -20,11 +20,12 @@ from headrace.circuit.operators.matches import several_rows
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
+from headrace.state.arrangement import Arrangement
 from headrace.state.rows import consolidate, difference
-from headrace.state.run import HASH, column, merge, open_run
+from headrace.state.run import HASH, column, merge
 
 if TYPE_CHECKING:
-    from headrace.circuit.build import Builder
+    from headrace.circuit.build import Arranged, Builder
 
 OWN = "own"  # boolean: whether the row shown is the subquery's own, not the NULL that stands for none
 
@@ -32,8 +33,8 @@ OWN = "own"  # boolean: whether the row shown is the subquery's own, not the NUL
 class OnlyRow:
     """Input ``_h`` (0), ``_w``, ``_i``, ``c0 ..``; output ``c0 ..``, ``_w``, ``_i``."""
 
-    def __init__(self, name: str, types: tuple[str, ...], partitions: int) -> None:
-        self.name, self.partitions = name, partitions
+    def __init__(self, arranged: Arranged, types: tuple[str, ...], partitions: int) -> None:
+        self.arranged, self.partitions = arranged, partitions
         self.names = [f"c{i}" for i in range(len(types))]
         self.schema = pa.schema([*zip(self.names, map(to_arrow, types), strict=True), (WEIGHT, pa.int64())])
 
@@ -56,12 +57,15 @@ class OnlyRow:
 
     def before(self) -> tuple[pa.Table | None, pa.Table]:
         """(the row shown, None before the first step; the subquery's rows)."""
-        paths = current().runs.get(self.name, [])
-        if not paths:
+        tables = self.kept()
+        if not tables:
             return None, self.schema.empty_table()
-        kept = merge([open_run(path) for path in paths])
+        kept = merge(tables)
         own = kept.filter(kept[OWN])
         return kept.select(self.schema.names).cast(self.schema), own.select(self.schema.names).cast(self.schema)
+
+    def kept(self) -> list[pa.Table]:
+        return Arrangement(current().runs.get(self.arranged.name, []), self.arranged.reader).all()
 
     def value(self, rows: pa.Table) -> pa.Table:
         """The row to show. Raises ``ArithmeticError`` where there are several."""
@@ -80,10 +84,10 @@ class OnlyRow:
     def write(self, before: pa.Table | None, after: pa.Table, own: bool) -> None:
         run = self.stored(after, own)
         if before is not None:
-            gone = merge([open_run(path) for path in current().runs[self.name]])
+            gone = merge(self.kept())
             run = difference(run, gone.select(run.column_names).cast(run.schema))
         if run.num_rows:
-            keep(current(), self.name, run)
+            keep(current(), self.arranged.name, run)
 
     def stored(self, row: pa.Table, own: bool) -> pa.Table:
         head = {HASH: pa.array([0], pa.int64()), WEIGHT: row[WEIGHT], OWN: pa.array([own])}
@@ -94,6 +98,5 @@ def delta(builder: Builder, this: node.Single) -> Flow:
 
     columns = [kept(n, t) for n, t in fields(this)]
     changed = builder.gather(builder.delta(this.child).select([group_hash([]), *change(), *columns]))
-    name = hashlib.blake2b(f"single:{this.fingerprint}".encode(), digest_size=12).hexdigest()
-    builder.own(name)
-    return changed.then(OnlyRow(name, this.types, builder.shape.partitions), [*fields(this), *CHANGE])
+    arranged = builder.claim(hashlib.blake2b(f"single:{this.fingerprint}".encode(), digest_size=12).hexdigest())
+    return changed.then(OnlyRow(arranged, this.types, builder.shape.partitions), [*fields(this), *CHANGE])

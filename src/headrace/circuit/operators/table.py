@@ -18,24 +18,30 @@ from headrace.model.schema import Relation
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
+    from headrace.circuit.work import Operator
 
 
 def circuit(builder: Builder, relation: Relation) -> Flow:
     """One row for each file written: see ``publish``."""
+    with builder.operator(f"{'upsert' if relation.key else 'multiset'} {relation.name}", relation.name) as operator:
+        delta = builder.counted(_delta(builder, relation, operator), operator.key)
+    return delta.then(Publish(builder.circuit, durable=False, consolidated=True), DESCRIPTION)
+
+
+def _delta(builder: Builder, relation: Relation, operator: Operator) -> Flow:
     from headrace.circuit.build import TABLE
 
     types = tuple(c.type for c in relation.columns)
-    name, partitions = TABLE + relation.name, builder.shape.partitions
-    builder.own(name)
-    read = changes(builder, relation)
+    arranged, partitions = builder.claim(TABLE + relation.name), builder.shape.partitions
+    operator.inputs.append(f"{operator.key}/changes")
+    read = builder.counted(changes(builder, relation), operator.inputs[0])
     columns = [kept(n, t) for n, t in read.columns]
     values = [c for c in columns if c.name.startswith("c")]
     stage: Multiset | Upsert
     if relation.key:
         keys = tuple(relation.names.index(k) for k in relation.key)
-        hashed, stage = key_hash([values[k] for k in keys]), Upsert(name, types, keys, partitions)
+        hashed, stage = key_hash([values[k] for k in keys]), Upsert(arranged, types, keys, partitions)
     else:
-        hashed, stage = group_hash(values), Multiset(name, types, tuple(range(len(types))), partitions)
+        hashed, stage = group_hash(values), Multiset(arranged, types, tuple(range(len(types))), partitions)
     rows = by_task(builder, read.select([*columns, hashed]))
-    delta = rows.then(stage, (*[(v.name, v.type) for v in values], *CHANGE))
-    return delta.then(Publish(builder.circuit, durable=False, consolidated=True), DESCRIPTION)
+    return rows.then(stage, (*[(v.name, v.type) for v in values], *CHANGE))

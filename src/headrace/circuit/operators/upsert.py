@@ -8,6 +8,7 @@ a delete of one that does not is without effect. State: the table itself. Work: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +21,18 @@ from headrace.model.delivery import WEIGHT
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
 from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, key_order, lookup, newest, same
-from headrace.state.run import HASH, column, merge, open_run
+from headrace.state.run import HASH, column, merge
+
+if TYPE_CHECKING:
+    from headrace.circuit.build import Arranged
 
 
 class Contents:
     """What both kinds of table do alike: their kept contents, and TRUNCATE. ``keys`` are ordinals of columns."""
 
-    def __init__(self, name: str, types: tuple[str, ...], keys: tuple[int, ...], partitions: int) -> None:
-        self.name, self.types, self.partitions = name, [to_arrow(t) for t in types], partitions
+    def __init__(self, arranged: Arranged, types: tuple[str, ...], keys: tuple[int, ...], partitions: int) -> None:
+        self.name, self.reader = arranged.name, arranged.reader
+        self.types, self.partitions = [to_arrow(t) for t in types], partitions
         self.names = [f"c{i}" for i in range(len(types))]
         self.keys = [f"c{i}" for i in keys]
         self.empty = pa.schema(
@@ -50,16 +55,20 @@ class Contents:
 
     def all_kept(self) -> pa.Table:
         """The whole table, as far as this task's part of the hash space goes."""
-        paths = current().runs.get(self.name, [])
-        if not paths:
+        tables = self.arrangement().all()
+        if not tables:
             return self.empty.empty_table()
-        rows = merge([open_run(path) for path in paths])
+        rows = merge(tables)
         if self.partitions == 1:
             return rows
         upper = (column(rows, HASH) >> 32) + (1 << 31)
         # Circuits of a level run as one job, so that a task's number goes on from circuit to circuit.
         mine = partition() % self.partitions
         return rows.filter(pa.array((upper * self.partitions) >> 32 == mine))
+
+    def arrangement(self) -> Arrangement:
+        """The table before this step."""
+        return Arrangement(current().runs.get(self.name, []), self.reader)
 
 
 def deletes(keys: pa.Table, schema: pa.Schema, made: dict[str, int]) -> pa.Table:
@@ -116,8 +125,7 @@ class Upsert(Contents):
 
     def kept(self, hashes: np.ndarray) -> pa.Table:
         """Live rows of the table with these hashes, sorted by hash."""
-        arrangement = Arrangement(current().runs.get(self.name, []))
-        return newest(arrangement.probe(hashes, self.empty.names, self.empty), self.keys)
+        return newest(self.arrangement().probe(hashes, self.empty.names, self.empty), self.keys)
 
     def completed(self, table: pa.Table, new: np.ndarray, found: np.ndarray, kept: pa.Table) -> pa.Table:
         """Values that a change left out, filled from the key's image before it, in this step or kept."""

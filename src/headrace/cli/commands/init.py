@@ -30,7 +30,7 @@ def run(
 ) -> None:
     """Start a project from a template.
 
-    It gets a headrace.yaml, a source, a view and a sink, each with comments. The project works as it is; change
+    It gets a headrace.yaml, a source, a view, a sink and a test, each with comments. The project works as it is; change
     it from there. Nothing that exists is overwritten.
     """
     made = init.run(directory, template)
