@@ -120,7 +120,11 @@ def test_given_and_expected_rows(shop: ProjectFolder, spark: Any) -> None:
     }]  # fmt: skip
     assert as_it_is["passed"]
     (view,) = throws["views"]
-    assert "DIVIDE_BY_ZERO" in view["error"] and "table orders" in view["error"] and "row {id: 2," in view["error"]
+    assert (
+        "DIVIDE_BY_ZERO" in view["error"]
+        and "fails on table orders" in view["error"]
+        and "row {id: 2," in view["error"]
+    )
     assert tests["bad"]["error"]["where"] == "tests/bad.yaml:2, table orders, row 1"
     assert "did you mean 'id'" in tests["bad"]["error"]["what"]
     assert tests["unknown"]["error"]["where"] == "tests/unknown.yaml:3"

@@ -111,14 +111,7 @@ def files(folder: Path, kind: str, suffix: str) -> Iterator[tuple[str, Path]]:
             )
         if path.suffix != suffix:
             continue
-        if _NAME.fullmatch(path.stem) is None:
-            raise HeadraceError(
-                "config.invalid",
-                f"'{path.stem}' cannot be a name",
-                where=shown,
-                why="a name has letters, digits and '_', starts with no digit and has at most 63 characters",
-                next=f"rename it, e.g. to {_as_name(path.stem)}{suffix}",
-            )
+        check_name(shown, path.stem, suffix)
         if path.stem.lower() in names:
             raise HeadraceError(
                 "config.invalid",
@@ -128,6 +121,18 @@ def files(folder: Path, kind: str, suffix: str) -> Iterator[tuple[str, Path]]:
             )
         names[path.stem.lower()] = shown
         yield path.stem, path
+
+
+def check_name(where: str, name: str, suffix: str = "") -> None:
+    """Raises ``HeadraceError`` (config.invalid) for what cannot be the name of a view, a table or a connector."""
+    if _NAME.fullmatch(name) is None:
+        raise HeadraceError(
+            "config.invalid",
+            f"'{name}' cannot be a name",
+            where=where,
+            why="a name has letters, digits and '_', starts with no digit and has at most 63 characters",
+            next=f"rename it, e.g. to {_as_name(name)}{suffix}",
+        )
 
 
 def _as_name(text: str) -> str:

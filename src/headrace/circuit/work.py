@@ -65,9 +65,11 @@ class Passed:
 def noted() -> Iterator[None]:
     """Around a stage's work: what was counted meanwhile, written down where the step asks for it."""
     step = current()
+    if not step.counted:
+        yield
+        return
     before = Counter(_PASSED), Counter(READS)
     yield
-    if step.counted:
-        passed, read = (now - then for now, then in zip((_PASSED, READS), before, strict=True))
-        name = f"{FILES}{partition()}~{os.getpid()}~{os.urandom(6).hex()}"
-        (Path(step.folder) / name).write_bytes(orjson.dumps((passed, read)))
+    passed, read = (now - then for now, then in zip((_PASSED, READS), before, strict=True))
+    name = f"{FILES}{partition()}~{os.getpid()}~{os.urandom(6).hex()}"
+    (Path(step.folder) / name).write_bytes(orjson.dumps((passed, read)))

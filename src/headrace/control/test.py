@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -161,27 +160,15 @@ def _stepped(pipeline: Pipeline, step: ExampleStep, document: Document, number: 
     views = []
     for view, rows in step.expected.items():
         found = _at(partial(pipeline.differences, view, rows), document, *at, "expect", view)
-        error = None if view in step.failing else _reason(errors, view)
+        error = None if view in step.failing else pipeline.failure(view)
         entry = {"view": view, "missing": _shown(found, -1), "unexpected": _shown(found, 1), "error": error}
         views.append({**entry, "passed": not found and error is None})
     for view in sorted(set(step.failing) | (errors.keys() - step.expected.keys())):
         if (view in step.failing) != (view in errors):
-            why = _reason(errors, view) or "its SQL throws on no row, though the test says so"
+            why = pipeline.failure(view) or "its SQL throws on no row, though the test says so"
             views.append({"view": view, "missing": [], "unexpected": [], "error": why, "passed": False})
     line = document.place(*at)
     return {"step": step.name, "where": line, "passed": all(view["passed"] for view in views), "views": views}
-
-
-def _reason(errors: Mapping[str, list[dict[str, Any]]], view: str) -> str | None:
-    """Why a view has failed: the first of its rows."""
-    if view not in errors:
-        return None
-    first = errors[view][0]
-    if first["row"] is not None:
-        row = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in first["row"].items())
-        kind = "table" if "table" in first else "view"
-        return f"its SQL throws on {kind} {first[kind]}, row {{{row}}}: {first['message']}"
-    return f"it reads {first['view']}, which has failed" if "view" in first else f"its SQL throws: {first['message']}"
 
 
 def _shown(found: Sequence[Any], sign: int) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import pyarrow as pa
 
 from headrace.catalog.document import did_you_mean
+from headrace.catalog.project import check_name
 from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.json import exact_rule
 from headrace.model.definition import Settings, ViewDefinition
@@ -68,6 +69,8 @@ class Pipeline:
         now: Time | None = None,
     ) -> None:
         chosen = _settings(settings or {})
+        for kind, name in [*(("table", t) for t in tables), *(("view", v) for v in views)]:
+            check_name(kind, name)
         from headrace.engine.session import open_session
 
         session = spark if spark is not None else open_session(chosen)
@@ -152,8 +155,13 @@ class Pipeline:
     def expect(self, view: str, rows: Rows) -> None:
         """Raises ``AssertionError``, with the rows that are missing and unexpected, unless the view holds these rows.
 
+        Also where the view has failed, whatever it held before.
+
         In any order; a row counts as often as it stands there (``_w``: so many times). Columns left out are NULL.
         """
+        failed = self.failure(view)
+        if failed is not None:
+            raise AssertionError(failed)
         found = self.differences(view, rows)
         if found:
             raise AssertionError(told(view, found))
@@ -182,6 +190,12 @@ class Pipeline:
         """
         self._check_open()
         return self._at.errors()
+
+    def failure(self, view: str) -> str | None:
+        """Why a view has failed, in a sentence; None for one that is well."""
+        self._check_open()
+        record = self._at.record(view)
+        return record.reason if record.state == "failed" else None
 
     def refused(self) -> dict[str, pa.Table]:
         """Rows that the last step set aside: -1 of a row that a table without a key does not hold."""
