@@ -8,6 +8,7 @@ query is a template, and ``same("p")`` in it is an equality of case numbers for 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def chain(rng: random.Random, tables: tuple[str, ...], histories: int) -> Schedu
 
 def told(plan: Schedule, steps: History, rows: list[str]) -> str:
     """The history in which the first difference lies: its changes, commit by commit."""
-    commit = int(rows[0].removeprefix("commit ").split(",")[0])
+    commit = int(re.findall(r"\d+", rows[0])[0])
     flat: list[tuple[int, Point | None, tuple[Change, ...]]] = []
     ends = {p.commit: p for p in points(plan)}
     for number, step in enumerate(steps):

@@ -32,6 +32,15 @@ TEMPLATES: dict[str, Template] = {
         f"""select case_id, id from items i
         where k = (select p.k from parts p where p.id = 1 and {same("p")})"""
     ),
+    "below_a_text": lambda same: (
+        f"""select case_id, id, s from items i
+        where (select max(p.s) from parts p where {same("p")}) >= s"""
+    ),
+    "above_a_share": lambda same: (
+        f"""select case_id, k, sum(cast(id as decimal(9,2))) t from items i group by case_id, k
+        having sum(cast(id as decimal(9,2))) > (select sum(cast(p.id as decimal(9,2))) * 0.3 from parts p
+        where {same("p")})"""
+    ),
     "of_a_multiset": lambda same: (
         f"""select case_id, k, s from bag i
         where k < (select count(*) from bag b where {same("b")} and b.k = 1)"""

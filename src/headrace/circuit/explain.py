@@ -12,6 +12,7 @@ from headrace.circuit.operators import OPERATORS, join_operator, recursion
 
 COSTS = {
     node.Join: "the change x its partners",
+    node.Threshold: "the change and the rows that the value passes",
     node.Aggregate: "the change and its groups",
     node.OrderedAggregate: "the change, its groups and the logarithm of their values",
     node.Regroup: "the change and the rows of its groups",
@@ -32,6 +33,7 @@ NAMES = {
     node.OrderedAggregate: "ordered aggregate",
     node.TopK: "top-k",
     node.Running: "running window",
+    node.Threshold: "filter by a value",
 }
 
 
@@ -42,7 +44,7 @@ def operators(root: node.Node) -> list[str]:
 
 def name(of: node.Node) -> str:
     """The operator of a node, as people call it."""
-    if isinstance(of, node.Join):
+    if isinstance(of, node.Join) and not isinstance(of, node.Threshold):
         return f"{of.kind} join" if of.left_keys else f"{of.kind} join of every pair"
     if isinstance(of, node.Aggregate) and not of.accumulations:
         return "distinct"
@@ -65,7 +67,7 @@ def rule(of: node.Node) -> tuple[str, str]:
 
 def cost(of: node.Node) -> str:
     """What a step's work follows."""
-    if isinstance(of, node.Join) and not of.left_keys:
+    if type(of) is node.Join and not of.left_keys:
         return "the change x the other side"
     if isinstance(of, node.Regroup) and not of.keys:
         return "all rows of its input, whenever one changes"

@@ -167,6 +167,20 @@ class Join(Node):
         return (self.kind, *keys, self.condition.text)
 
 
+@dataclass(frozen=True)
+class Threshold(Join):
+    """A filter join that compares one value of a row with the one value of the right.
+
+    Output: the first columns of the left. ``value`` and ``bound``: ordinals of the columns compared.
+    """
+
+    value: int
+    bound: int
+
+    def described(self) -> tuple[str, ...]:
+        return (*super().described(), str((self.value, self.bound)))
+
+
 @dataclass(frozen=True, slots=True)
 class Accumulation:
     """One aggregate that is maintained by itself: a function of ``headrace.circuit.slots``, or one of the order.

@@ -21,13 +21,16 @@ from headrace.circuit.operators import (
     running,
     session,
     single,
+    threshold,
     top_k,
     window,
 )
 
 
 def join_operator(join: node.Join) -> ModuleType:
-    """The operator of a join: by its keys or, without any, over every pair."""
+    """The operator of a join: by its keys or, without any, in the order of a value or over every pair."""
+    if isinstance(join, node.Threshold):
+        return threshold
     if not join.left_keys:
         return free_join
     return inner_join if join.kind == "inner" else outer_join
@@ -46,6 +49,7 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Expand: linear.expand,
     node.Union: linear.union,
     node.Join: _join,
+    node.Threshold: _join,
     node.Aggregate: aggregate.delta,
     node.OrderedAggregate: ordered_aggregate.delta,
     node.Regroup: regroup.delta,

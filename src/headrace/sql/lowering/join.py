@@ -11,6 +11,7 @@ from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, proje
 from headrace.sql.lowering.columns import columns, null, true
 from headrace.sql.lowering.not_in import not_in
 from headrace.sql.lowering.rewrite import Rewrite
+from headrace.sql.lowering.threshold import threshold
 
 JOIN_KINDS = {
     "Inner": "inner", "Cross": "inner", "LeftOuter": "left", "LeftSingle": "single", "FullOuter": "full",
@@ -39,6 +40,10 @@ def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     if kind == "full" and not left_keys:
         return full(lowering, condition, (left, left_ids), (right, right_ids)), ids
     bound = lowering.catalyst.expression(condition, names)
+    if kind == "filter":
+        compared = threshold(lowering, condition, (left, left_ids), (right, right_ids), bound)
+        if compared is not None:
+            return compared, ids
     return Join(types, nullables, kind, left, right, left_keys, right_keys, bound), ids
 
 
