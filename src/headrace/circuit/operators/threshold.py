@@ -79,12 +79,12 @@ class Crossed:
 
 
 def delta(builder: Builder, this: node.Threshold) -> Flow:
-    from headrace.circuit.build import Arranged
 
-    left = Side("l", this.left.types, Arranged("", this.left.names, owned=False))  # kept in order, by ``given``
+    given = in_order(builder, this)
+    left = Side("l", this.left.types, given.arranged)
     right = Side("r", this.right.types, builder.arrange(this.right, ()))
     inputs = Inputs(left, right)
-    stage = Crossed(inputs, in_order(builder, this), right.names[this.bound])
+    stage = Crossed(inputs, given, right.names[this.bound])
     columns = [*fields(this.left, "l"), *fields(this.right, "r"), *CHANGE]
     pairs = matched(builder, this, inputs, group_hash(()), group_hash(()), stage, columns)
     return pairs.where(this.condition).then(LeftAlone(left.names[: len(this.types)]), [*fields(this), *CHANGE])
@@ -96,7 +96,5 @@ def in_order(builder: Builder, this: node.Threshold) -> Placed:
     sort = SortColumn(to_arrow(child.types[this.value]), nullable=child.nullables[this.value])
     layout = Layout(pa.schema([(name, to_arrow(type_text)) for name, type_text in fields(child)]), Order((sort,)))
     text = repr(("threshold", child.fingerprint, this.value))
-    name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-    owned = builder.owners.setdefault(name, builder.circuit) == builder.circuit and name not in builder.taken
-    builder.taken.add(name)
-    return Placed(name, owned, child.names, (child.names[this.value],), layout)
+    arranged = builder.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest(), child.names)
+    return Placed(arranged, child.names, (child.names[this.value],), layout)
