@@ -54,7 +54,8 @@ LOCAL = (
     "x = x", "t < date'2024-02-29'", "u <= timestamp'1970-01-01 00:00:00'", "v > timestamp_ntz'2024-01-01 00:00:00'",
     "b", "not b", "b = (i = j)", "b and i < j", "b or s = r", "i is null", "s is not null", "i + j", "i - 1", "i * 3",
     "l + i", "l - m", "d + e", "d - e", "d * e", "d * 0.5d", "if(b, i, j)", "if(s = 'a', 1, null)", "i <> 7", "n is null",
-    "i between 0 and 7", "cast(i as bigint)",
+    "i between 0 and 7", "cast(i as bigint)", "u + interval '1' hour", "u - interval '1 02:03:04.5' day to second",
+    "u - interval '3' day > timestamp'1960-05-02 00:00:00'", "cast(u as date)", "cast(u as date) = t",
 )  # fmt: skip
 
 
@@ -95,7 +96,9 @@ def test_local_forms_give_what_spark_gives(spark: Any, rows: pa.Table) -> None:
         assert values.type == expected.type, text
 
 
-@pytest.mark.parametrize("text", ["d < e", "f = f", "n < 1.00", "1 / i", "upper(s)", "y + y"])
+@pytest.mark.parametrize(
+    "text", ["d < e", "f = f", "n < 1.00", "1 / i", "upper(s)", "y + y", "u + interval 1 month", "cast(v as date)"]
+)
 def test_what_arrow_would_do_otherwise_stays_with_spark(spark: Any, text: str) -> None:
     [made] = expressions(spark, (text,))
     assert made.local is None

@@ -28,17 +28,21 @@ def hold_chained(
     """Fails unless every query equals batch after every commit that is an instant of its own or ends a step."""
     queries = {query: template(lambda _: "true") for query, template in templates.items()}
     judges = {query: template(lambda alias: f"{alias}.case_id = i.case_id") for query, template in templates.items()}
-    circuits = Circuits(spark, Operator(name, tables, queries, judges=judges), folder)
     rng = random.Random(f"{SEED}/{name}")
     plan = chain(rng, tuple(t.name for t in tables), HISTORIES)
-    steps = history(rng, tables, plan)
-    print(f"{name}: {HISTORIES} histories, {len(queries)} queries, HEADRACE_LAWS_SEED={SEED}")
-    outcome = circuits.run(plan, [steps])
+    hold_history(spark, folder, Operator(name, tables, queries, judges=judges), plan, history(rng, tables, plan))
+
+
+def hold_history(spark: Any, folder: Path, operator: Operator, plan: Schedule, steps: History) -> None:
+    """Fails unless every query equals batch, which is asked as ``judges`` say, over this one history."""
+    print(f"{operator.name}: {HISTORIES} histories, {len(operator.queries)} queries, HEADRACE_LAWS_SEED={SEED}")
+    outcome = Circuits(spark, operator, folder).run(plan, [steps])
     if not outcome.differing:
         return
     query, commits = next((q, c) for q, c in outcome.rows.items())
     raise AssertionError(
-        f"{name}: {list(outcome.differing)} differ from batch; {query}: {commits}\n{told(plan, steps, commits)}"
+        f"{operator.name}: {list(outcome.differing)} differ from batch; {query}: {commits}\n"
+        f"{told(plan, steps, commits)}"
     )
 
 

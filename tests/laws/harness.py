@@ -25,6 +25,7 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import numpy as np
 import pyarrow as pa
@@ -47,10 +48,12 @@ from histories import (
 
 from headrace.engine.backfill import has_row_over_nothing
 from headrace.engine.batch import Batch, table_contents
+from headrace.engine.clock import with_clock
 from headrace.engine.compile import Compilation, Compiler
 from headrace.engine.kept import Kept
 from headrace.engine.program import assemble
 from headrace.engine.step import CircuitFailed, Result, Stepper
+from headrace.formats.types.arrow import quote
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
@@ -126,7 +129,8 @@ class Circuits:
         for name, view in self.compilation.views.items():
             assert view.schema.names[0] == CASE, f"{operator.name}.{name} does not begin with {CASE}"
         roots = {v.feed: v.root for v in self.compilation.views.values()}
-        self.program = assemble({n: self.relations[n] for n in self.compilation.tables}, roots)
+        tables = {n: self.relations[n] for n in self.compilation.tables}
+        self.program = assemble(with_clock(tables, roots.values()), roots)
         self._numbers = itertools.count()
 
     @cached_property
@@ -228,9 +232,9 @@ class Circuits:
                 (p.commit * len(cases) + r[0], *r[1:]) for p in at for r in replayed.contents[p.commit - 1][table.name]
             ]
             contents = rows_table(relation, rows)
-            path = folder / f"{table.name}.parquet"
+            path = folder / f"{quote_plus(table.name)}.parquet"
             parquet.write_table(contents, path)
-            judge.spark.read.parquet(str(path)).createOrReplaceTempView(table.name)
+            judge.spark.read.parquet(str(path)).createOrReplaceTempView(quote(table.name))
             if self.operator.judged:
                 self.judge_log(judge, table, folder / "log", replayed.contents[-1][table.name], outcome)
             self.judge_refused(table, replayed.refused[table.name], outcome)

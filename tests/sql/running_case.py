@@ -2,16 +2,19 @@
 
 A file names tables (columns and key, as a source of type http declares them), views, transactions and what the views
 hold at the end. A transaction maps each table to lists of rows by verb, in the order of the columns; a delete gives
-the key alone where there is one; ``truncate: true`` empties. The rows go through the source, the log and the engine's
+the key alone where there is one; ``truncate: true`` empties. ``clock`` in the place of tables moves the clock, and at
+the top of the file says what it stands at when the case begins; by itself it stands still. The rows go through the source, the log and the engine's
 own step; nothing is replaced but the thread that drives the steps.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ import yaml
 
 from headrace.catalog.store import StepRecord
 from headrace.engine import maintain
+from headrace.engine.clock import tick
 from headrace.engine.pipeline import Pipeline
 from headrace.engine.program import Frames
 from headrace.model.definition import Project, Settings, SourceDefinition, ViewDefinition
@@ -37,8 +41,9 @@ class Case:
     name: str
     tables: Mapping[str, Mapping[str, Any]]
     views: Mapping[str, str]
-    transactions: tuple[Mapping[str, Mapping[str, Any]], ...]
+    transactions: tuple[Mapping[str, Any], ...]
     expected: Mapping[str, Rows]
+    clock_us: int = 0
 
     def document(self, transaction: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """A transaction in the form that the source takes."""
@@ -61,7 +66,14 @@ def read_case(path: Path) -> Case:
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     expected = {view: Counter(_shown(row) for row in rows) for view, rows in document["expected"].items()}
     assert expected.keys() <= document["views"].keys(), path.name
-    return Case(path.stem, document["tables"], document["views"], tuple(document["transactions"]), expected)
+    began = microseconds(document.get("clock", "1970-01-01"))
+    return Case(path.stem, document["tables"], document["views"], tuple(document["transactions"]), expected, began)
+
+
+def microseconds(time: str | datetime.date) -> int:
+    """Since the epoch; a time without a zone is UTC."""
+    at = datetime.datetime.fromisoformat(str(time)).replace(tzinfo=datetime.UTC)
+    return int(at.timestamp()) * 1_000_000
 
 
 def _shown(row: Any) -> tuple[str, ...]:
@@ -78,12 +90,14 @@ class Running:
         settings = Settings(name=case.name, partitions=partitions)
         views = tuple(ViewDefinition(n, sql) for n, sql in case.views.items())
         self.events: list[dict[str, Any]] = []
+        self.now_us = case.clock_us
         self.project = Project(folder, settings, (source,), views)
         self.pipeline = self._opened()
 
     def _opened(self) -> Pipeline:
         pipeline = Pipeline(self.project, on_event=self.events.append)
         pipeline.prepare()
+        pipeline.maintainer.ticks.present = lambda: self.now_us
         return pipeline
 
     def define(self, views: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -96,12 +110,20 @@ class Running:
         assert not refused, {name: str(error) for name, error in refused.items()}
         return answer
 
-    def push(self, *transactions: Mapping[str, Mapping[str, Any]]) -> int:
+    def push(self, *transactions: Mapping[str, Any]) -> int:
         """Push transactions; returns the last one's commit once the log holds them."""
         source: Any = self.pipeline.sources[SOURCE]
         self.pipeline.ingests[SOURCE].ready.wait(ANSWER_S)
-        answers = source.push([self.case.document(t) for t in transactions])
-        return int([answer.result(ANSWER_S) for answer in answers][-1])
+        commit = 0
+        for ticks, some in groupby(transactions, lambda t: "clock" in t):
+            if ticks:
+                for transaction in some:
+                    self.now_us = microseconds(transaction["clock"])
+                    commit = tick(self.pipeline.log, self.now_us)
+                continue
+            answers = source.push([self.case.document(t) for t in some])
+            commit = int([answer.result(ANSWER_S) for answer in answers][-1])
+        return commit
 
     def step(self) -> None:
         assert self.pipeline.maintainer.step(), "there was nothing to step over"

@@ -12,7 +12,6 @@ from headrace.circuit.operators import OPERATORS, join_operator, recursion
 
 COSTS = {
     node.Join: "the change x its partners",
-    node.Threshold: "the change and the rows that the value passes",
     node.Aggregate: "the change and its groups",
     node.OrderedAggregate: "the change, its groups and the logarithm of their values",
     node.Regroup: "the change and the rows of its groups",
@@ -22,6 +21,7 @@ COSTS = {
     node.TopK: "the change x k",
     node.Running: "the change x the reach of its frames",
     node.Limit: "the change and the rows up to the limit",
+    node.Threshold: "the change and the rows that the compared value passes",
 }
 STATISTICS = frozenset({*OF_ONE, *OF_TWO})
 
@@ -44,7 +44,7 @@ def operators(root: node.Node) -> list[str]:
 
 def name(of: node.Node) -> str:
     """The operator of a node, as people call it."""
-    if isinstance(of, node.Join) and not isinstance(of, node.Threshold):
+    if isinstance(of, node.Join):
         return f"{of.kind} join" if of.left_keys else f"{of.kind} join of every pair"
     if isinstance(of, node.Aggregate) and not of.accumulations:
         return "distinct"
@@ -67,7 +67,7 @@ def rule(of: node.Node) -> tuple[str, str]:
 
 def cost(of: node.Node) -> str:
     """What a step's work follows."""
-    if type(of) is node.Join and not of.left_keys:
+    if isinstance(of, node.Join) and not of.left_keys:
         return "the change x the other side"
     if isinstance(of, node.Regroup) and not of.keys:
         return "all rows of its input, whenever one changes"
@@ -76,6 +76,16 @@ def cost(of: node.Node) -> str:
     if isinstance(of, node.Running) and of.growing:
         return "the change and the rows after it in its partitions"
     return COSTS.get(type(of), "the change")
+
+
+def bound(of: node.Node) -> str:
+    """What bounds the state of an operator."""
+    if not of.stateful:
+        return "none"
+    if isinstance(of, node.Threshold) and of.passes:
+        return "the rows that the clock has yet to pass"
+    groups = isinstance(of, node.Aggregate) and not isinstance(of, node.OrderedAggregate)
+    return "its groups" if groups else "its input"
 
 
 def exactness(of: node.Node) -> str:
@@ -101,9 +111,7 @@ def explain(view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int,
                 "name": name(of),
                 "rule": law,
                 "state": state if of.stateful else "none",
-                "bound": "its input"
-                if of.stateful and (isinstance(of, node.OrderedAggregate) or not isinstance(of, node.Aggregate))
-                else ("its groups" if of.stateful else "none"),
+                "bound": bound(of),
                 "cost": cost(of),
             }
         )

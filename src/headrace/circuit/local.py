@@ -89,7 +89,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """An integer as one of a wider type."""
+    """An integer as one of a wider type, or a timestamp's date in UTC."""
 
     argument: Local
     type: str

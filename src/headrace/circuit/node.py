@@ -167,20 +167,6 @@ class Join(Node):
         return (self.kind, *keys, self.condition.text)
 
 
-@dataclass(frozen=True)
-class Threshold(Join):
-    """A filter join that compares one value of a row with the one value of the right.
-
-    Output: the first columns of the left. ``value`` and ``bound``: ordinals of the columns compared.
-    """
-
-    value: int
-    bound: int
-
-    def described(self) -> tuple[str, ...]:
-        return (*super().described(), str((self.value, self.bound)))
-
-
 @dataclass(frozen=True, slots=True)
 class Accumulation:
     """One aggregate that is maintained by itself: a function of ``headrace.circuit.slots``, or one of the order.
@@ -394,6 +380,32 @@ class Single(Unary):
     @property
     def stateful(self) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class Threshold(Node):
+    """The rows of ``left`` whose column ``value`` stands in ``comparison`` (<, <=, > or >=) to the one value that
+    ``right`` always has.
+
+    ``passes``: that value only grows, so that what it has passed never comes back.
+    """
+
+    left: Node
+    right: Node
+    value: int
+    comparison: str
+    passes: bool
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        return (f"c{self.value} {self.comparison}", *(["passes"] if self.passes else []))
 
 
 @dataclass(frozen=True)

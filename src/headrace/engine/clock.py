@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from headrace.circuit.build import TABLE
-from headrace.circuit.node import Node
+from headrace.circuit.node import Expression, Feed, Node, Project, Shared, Single, Threshold
+from headrace.circuit.operators.threshold import Ordered
 from headrace.engine.kept import Kept
 from headrace.engine.program import Program
 from headrace.engine.unroll import feeds_of
@@ -18,6 +21,8 @@ from headrace.log.read import FrameRef
 from headrace.model.clock import CLOCK, NOW
 from headrace.model.schema import Relation
 from headrace.model.transaction import INSERT, OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.present import value_at
 from headrace.state.run import column, merge, open_run
 
 
@@ -56,18 +61,37 @@ def with_clock(tables: Mapping[str, Relation], roots: Iterable[Node]) -> dict[st
     return {**tables, CLOCK.name: CLOCK} if read else dict(tables)
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A value that follows from the clock, and what uses it; ``at`` None where that is not a threshold."""
+
+    value: Expression
+    at: Threshold | None
+
+
 class Ticks:
     """Moves the clock when views need it. ``present``: the time in microseconds since the epoch."""
 
-    def __init__(self, log: LogWriter, resolution_s: float) -> None:
-        self.log, self.resolution_us = log, int(resolution_s * 1_000_000)
+    def __init__(self, spark: SparkSession, log: LogWriter, kept: Kept, resolution_s: float) -> None:
+        self.catalyst, self.log, self.kept = Catalyst(spark), log, kept
+        self.resolution_us = int(resolution_s * 1_000_000)
         self.present: Callable[[], int] = lambda: time.time_ns() // 1_000
         self.tables: frozenset[str] = frozenset()  # those that views with a clock read beside it
+        self.compared: list[Compared] = []
+        self.looked_us = 0
 
     def watch(self, program: Program) -> None:
         """These are the circuits from now on."""
         readers = program.downstream({CLOCK.name}) - {CLOCK.name}
         self.tables = frozenset(program.tables(readers)) - {CLOCK.name}
+        roots = {c.name: c.root for c in program.circuits if c.root is not None}
+        self.compared = [
+            Compared(value, node if isinstance(node, Threshold) else None)
+            for root in roots.values()
+            for node in root.walk()
+            for child in node.children
+            if (value := of_clock(roots[child.relation] if isinstance(child, Shared) else child)) is not None
+        ]
 
     def begin(self) -> None:
         """Have a tick that is not older than the resolution."""
@@ -76,6 +100,33 @@ class Ticks:
             tick(self.log, now)
 
     def advance(self, pending: Iterable[FrameRef]) -> None:
-        """Have one before a step over ``pending``, if a view with a clock has something of it to show."""
-        if any(self.tables & ref.rows.keys() for ref in pending):
+        """Have one before a step over ``pending``, if a view with a clock has something of it to show, or rows of one
+        are due."""
+        relations = {name for ref in pending for name in ref.rows}
+        if self.tables & relations or (CLOCK.name not in relations and self.due()):
             self.begin()
+
+    def due(self) -> bool:
+        """Whether the present time shows other rows than the last tick, which views have reached. Asked again within
+        the resolution, it does not look."""
+        last, now = last_tick(self.log), self.present()
+        if not self.compared or last is None or now - max(last, self.looked_us) < self.resolution_us:
+            return False
+        self.looked_us = now
+        runs = self.kept.paths()
+        return any(self.differs(compared, last, now, runs) for compared in self.compared)
+
+    def differs(self, compared: Compared, last: int, now: int, runs: Mapping[str, list[str]]) -> bool:
+        values = [value_at(self.catalyst, compared.value, at) for at in (last, now)]
+        if values[0].equals(values[1]) or compared.at is None:
+            return not values[0].equals(values[1])
+        kept = Ordered.of(compared.at)
+        return kept.parted(runs.get(kept.name, []), pa.concat_arrays(values), compared.at.comparison)
+
+
+def of_clock(node: Node) -> Expression | None:
+    """The expression over the clock whose one value a node is; None for other nodes."""
+    made = node.child if isinstance(node, Single) else None
+    if isinstance(made, Project) and isinstance(made.child, Feed) and made.child.relation == CLOCK.name:
+        return made.expressions[0]
+    return None

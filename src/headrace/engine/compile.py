@@ -20,6 +20,8 @@ from headrace.circuit.node import (
     Project,
     Regroup,
     Running,
+    Single,
+    Threshold,
     TopK,
     Window,
     has_one_row,
@@ -180,6 +182,27 @@ def check_cost(root: Node, definition: ViewDefinition) -> None:
             "this window without PARTITION BY", "each change would recompute it over the whole input",
             "add PARTITION BY, or accept the cost: begin the view with the line `-- on_change: recompute`",
         )  # fmt: skip
+    if not definition.recomputes and any(scans_at_ticks(n) for n in root.walk()):
+        raise refuse(
+            "this condition on the clock", "each tick would test it on all rows of its input",
+            "compare a value of the row alone with the clock, `ts > now() - INTERVAL 1 HOUR`, and join such "
+            "comparisons by AND; or accept the cost: begin the view with the line `-- on_change: recompute`",
+        )  # fmt: skip
+
+
+def scans_at_ticks(node: Node) -> bool:
+    """Whether an operator looks at all of its input when the clock moves."""
+    if not isinstance(node, Join) or node.left_keys:
+        return False
+    return any(isinstance(n, Feed) and n.relation == CLOCK.name for n in clocks(node.right))
+
+
+def clocks(node: Node) -> Iterator[Node]:
+    """A value's nodes down to the clock, where it is one of the clock's or made of such."""
+    yield node
+    if isinstance(node, Project | Single) or (isinstance(node, Join) and has_one_row(node)):
+        for child in node.children:
+            yield from clocks(child)
 
 
 def spelled(column: str, descending: bool, nulls_last: bool) -> str:
@@ -246,6 +269,8 @@ def unique_columns(
         return tuple(names.index(k) for k in key) if key and all(k in names for k in key) else None
     if isinstance(node, Filter | Limit | Window | Running | TopK):
         return unique_columns(node.child, keys, columns)
+    if isinstance(node, Threshold):
+        return unique_columns(node.left, keys, columns)
     if isinstance(node, Project):
         return _through([e.text for e in node.expressions], "c", unique_columns(node.child, keys, columns))
     if isinstance(node, Aggregate):

@@ -68,7 +68,7 @@ class Maintainer:
         self.tables: dict[str, Relation] = {}
         self.views: dict[str, Compiled] = {}
         self.failures = Failures(catalog, tell)
-        self.ticks = Ticks(log, settings.clock_seconds)
+        self.ticks = Ticks(spark, log, self.kept, settings.clock_seconds)
         self.backfill = Backfill(spark, folder, catalog, self.kept, settings, counting)
         self.program = Program(())
         self.stepper: Stepper | None = None

@@ -99,6 +99,7 @@ class Pipeline:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
         self.prepare()
         self.carry_out(self.project)
+        self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
         self._thread.start()
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
 
 from headrace.circuit.node import Expression
+from headrace.model.errors import HeadraceError
 from headrace.sql.local import local
 
 
@@ -55,6 +56,11 @@ class Catalyst:
             return self.attribute(names[expression.exprId().id()])
         if kind == "Alias":
             return self.rebind(expression.child(), names, replace)
+        if kind == "ScalarSubquery":
+            raise HeadraceError(
+                "sql.not_incremental", "a subquery used as a value cannot be maintained incrementally in this place",
+                next="use it in WHERE, or in the SELECT list of a view that this one reads",
+            )  # fmt: skip
         children = self.items(expression.children())
         if not children:
             return expression

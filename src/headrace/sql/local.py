@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from headrace.circuit.local import Call, Constant, Local, Reference, Widened
@@ -22,6 +23,7 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 CHECKED = ("int", "bigint")  # narrower ones overflow to another error text
 # Types whose equal values have equal bytes, and whose order Arrow has as Spark has it.
 COMPARED = frozenset({*INTEGERS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"})
+_SHORT = ("day", "hour", "minute", "second")  # the last field of an interval that is a number of microseconds
 LITERALS = frozenset({*INTEGERS, "boolean", "string", "double", "date", "timestamp", "timestamp_ntz"})
 
 
@@ -63,6 +65,8 @@ class _Forms:
             return self.arithmetic(kind, expression, children)
         if kind == "Cast":
             return self.widened(expression, children[0])
+        if kind == "TimestampAddInterval":
+            return self.shifted(expression, *children)
         return None
 
     def call(self, function: str, children: list[Any]) -> Local | None:
@@ -96,8 +100,23 @@ class _Forms:
             return self.call(ARITHMETIC[kind] + "_checked", children)
         return None
 
+    def shifted(self, expression: Any, time: Any, interval: Any) -> Local | None:
+        """A timestamp and a constant interval of days or less; where a day may have 23 hours, only Spark knows."""
+        if _kind(interval) != "Literal" or not _type(interval).startswith("interval ") or interval.value() is None:
+            return None
+        if not isinstance(interval.value(), int) or _type(interval).split()[-1] not in _SHORT:
+            return None
+        if not expression.zoneId().getRules().isFixedOffset():
+            return None
+        argument = self.of(time)
+        by = Constant(timedelta(microseconds=interval.value()), "interval day to second")
+        return None if argument is None else Call("add_checked", (argument, by))
+
     def widened(self, expression: Any, child: Any) -> Local | None:
         source, target = _type(child), _type(expression)
+        if (source, target) == ("timestamp", "date") and str(expression.zoneId().getId()) in ("UTC", "Z"):
+            argument = self.of(child)
+            return None if argument is None else Widened(argument, target)
         if source not in INTEGERS or target not in INTEGERS or INTEGERS.index(source) > INTEGERS.index(target):
             return None
         argument = self.of(child)

@@ -7,11 +7,17 @@ optimizer, which would put its own time there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+
+from headrace.circuit.node import Expression
+from headrace.formats.types.arrow import to_arrow
 from headrace.model.clock import CLOCK
 from headrace.sql.build import Build
-from headrace.sql.catalyst import Catalyst
+from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.tree import Tree
 
 FUNCTIONS = frozenset({"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp"})
 Present = Callable[[], Any]  # makes the value, an expression of type timestamp
@@ -29,6 +35,19 @@ def last_tick(catalyst: Catalyst) -> Any:
     nothing, none = catalyst.seq([]), catalyst.jvm.scala.Option.empty()
     fresh = catalyst.expressions.NamedExpression.newExprId()
     return catalyst.expressions.ScalarSubquery(plan, nothing, fresh, nothing, none, none, none)
+
+
+def value_at(catalyst: Catalyst, expression: Expression, at_us: int) -> pa.Array:
+    """One value: an expression over the clock's relation, at a time. No job runs for it."""
+    time = literal(catalyst, at_us)
+    found = catalyst.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(expression.column._jc)
+    bound = Tree(catalyst).transformed(found, lambda part: time if class_name(part) == "UnresolvedAttribute" else part)
+    value = bound.eval(None)
+    if expression.type.startswith("decimal"):
+        value = None if value is None else Decimal(str(value.toString()))
+    elif expression.type == "string":
+        value = None if value is None else str(value.toString())
+    return pa.array([value], to_arrow(expression.type))
 
 
 def literal(catalyst: Catalyst, at_us: int) -> Any:

@@ -28,9 +28,7 @@ from headrace.circuit.operators import (
 
 
 def join_operator(join: node.Join) -> ModuleType:
-    """The operator of a join: by its keys or, without any, in the order of a value or over every pair."""
-    if isinstance(join, node.Threshold):
-        return threshold
+    """The operator of a join: by its keys or, without any, over every pair."""
     if not join.left_keys:
         return free_join
     return inner_join if join.kind == "inner" else outer_join
@@ -49,12 +47,12 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Expand: linear.expand,
     node.Union: linear.union,
     node.Join: _join,
-    node.Threshold: _join,
     node.Aggregate: aggregate.delta,
     node.OrderedAggregate: ordered_aggregate.delta,
     node.Regroup: regroup.delta,
     node.Sessions: session.delta,
     node.Single: single.delta,
+    node.Threshold: threshold.delta,
     node.Constant: constant.delta,
     node.Window: window.delta,
     node.TopK: top_k.delta,

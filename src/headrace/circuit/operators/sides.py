@@ -92,8 +92,8 @@ def keyed(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def matched(
-    builder: Builder, this: node.Join, inputs: Inputs, left_hash: Value, right_hash: Value, stage: Stage,
-    columns: list[tuple[str, str]], deal: Callable[[Builder, Flow], Flow] | None = None,
+    builder: Builder, this: node.Join | node.Threshold, inputs: Inputs, left_hash: Value, right_hash: Value,
+    stage: Stage, columns: list[tuple[str, str]], deal: Callable[[Builder, Flow], Flow] | None = None,
 ) -> Flow:  # fmt: skip
     """The flow of a join's ``stage``, which asks ``inputs`` for its rows.
 
@@ -121,7 +121,7 @@ def _side(builder: Builder, child: node.Node, hashed: Value, letter: str) -> Flo
     return builder.delta(child).select([hashed, *change(), *columns])
 
 
-def _tagged(this: node.Join, flows: list[Flow]) -> Flow:
+def _tagged(this: node.Join | node.Threshold, flows: list[Flow]) -> Flow:
     """Both inputs' deltas as one: ``_s``, ``_h``, ``_w``, ``_i``, ``l0 ..``, ``r0 ..``."""
 
     sides = [fields(this.left, "l"), fields(this.right, "r")]

@@ -20,6 +20,9 @@ JOIN_KINDS = {
 
 
 def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
+    found = threshold(lowering, plan, needed)
+    if found is not None:
+        return found
     other = not_in(lowering, plan) or of_any_row(lowering, plan)
     if other is not None:
         return lowering.node(other, needed)
@@ -40,10 +43,6 @@ def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     if kind == "full" and not left_keys:
         return full(lowering, condition, (left, left_ids), (right, right_ids)), ids
     bound = lowering.catalyst.expression(condition, names)
-    if kind == "filter":
-        compared = threshold(lowering, condition, (left, left_ids), (right, right_ids), bound)
-        if compared is not None:
-            return compared, ids
     return Join(types, nullables, kind, left, right, left_keys, right_keys, bound), ids
 
 

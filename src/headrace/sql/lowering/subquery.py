@@ -1,7 +1,8 @@
 """Lowering of subqueries used as values: each becomes a side with one row, joined to every row of what uses it.
 
 Where a condition uses one, the join evaluates it and the value goes no further: rows whose answer stays the same are
-not touched. Spark turns an uncorrelated EXISTS into such a value too: a constant, or NULL for no row.
+not touched. A conjunct that compares a row's own value with one that is the same for all rows is a threshold. Spark
+turns an uncorrelated EXISTS into such a value too: a constant, or NULL for no row.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import Any
 
 from headrace.circuit.node import Single, has_one_row
 from headrace.sql.catalyst import class_name
-from headrace.sql.lowering.base import Lowered, Lowering, Rule, refuse
+from headrace.sql.lowering.base import Lowered, Lowering, Rule, id_of, names_of, refuse
+from headrace.sql.lowering.clock import MIRRORED, isolated, of_clock, refuse_clock
 from headrace.sql.lowering.rewrite import Rewrite
+from headrace.sql.lowering.threshold import SIGNS, comparable, total
 from headrace.sql.tree import Tree
 
 
@@ -34,30 +37,101 @@ class Values:
     """A plan node whose expressions contain subqueries used as values."""
 
     def __init__(self, lowering: Lowering, plan: Any) -> None:
-        self.catalyst, self.plan = lowering.catalyst, plan
+        self.lowering, self.catalyst, self.plan = lowering, lowering.catalyst, plan
         self.tree, self.make = Tree(lowering.catalyst), Rewrite(lowering.catalyst)
-        self.found: list[tuple[Any, Any, Any]] = []  # subquery, its plan with one row, the attribute in its place
+        self.found: list[tuple[Any, Any, Any]] = []  # expression, its plan with one row, the attribute in its place
 
     def rewritten(self) -> Any:
-        if class_name(self.plan) == "Filter":
-            return self.filtered()
+        kind = class_name(self.plan)
+        if kind == "Filter":
+            return self.filtered(self.plan.condition(), self.plan.child())
+        pulled = self.pulled() if kind == "Join" and class_name(self.plan.joinType()) in ("Inner", "Cross") else None
+        if pulled is not None:
+            return pulled
+        if any(of_clock(self.make, e) for e in self.catalyst.items(self.plan.expressions())):
+            raise refuse_clock(kind)
         plan = self.tree.with_expressions(self.plan, self.replaced)
         first, *others = self.catalyst.items(plan.children())
         for _, row, _ in self.found:
             first = self.make.join("Inner", first, row)
         return plan.withNewChildren(self.catalyst.seq([first, *others]))
 
-    def filtered(self) -> Any:
-        """What comes before the first subquery is tested first, so that fewer rows are kept for the rest."""
-        parts, child = self.make.conjuncts(self.plan.condition()), self.plan.child()
+    def pulled(self) -> Any | None:
+        """An inner join, then a filter by the conjuncts that use subqueries. None where the pairs would be too many."""
+        parts = self.make.conjuncts(self.plan.condition().get())
+        rest = [part for part in parts if not self.uses(part)]
+        if not any(class_name(p) in ("EqualTo", "EqualNullSafe") for p in rest) and not any(
+            of_clock(self.make, p) for p in parts
+        ):
+            return None
+        condition = self.make.all_of(rest) if rest else None
+        joined = self.make.join(self.plan.joinType(), self.plan.left(), self.plan.right(), condition)
+        return self.filtered(self.make.all_of([p for p in parts if self.uses(p)]), joined)
+
+    def filtered(self, condition: Any, child: Any) -> Any:
+        """What comes before the first subquery is tested first, so that fewer rows are kept for the rest; so is what
+        cannot throw. The others keep their order."""
+        parts = self.make.conjuncts(condition)
         first = next(i for i, part in enumerate(parts) if self.uses(part))
-        if first:
-            child = self.make.filter(self.make.all_of(parts[:first]), child)
-        condition = self.make.all_of([self.replaced(part) for part in parts[first:]])
-        row = self.found[0][1]
-        for _, other, _ in self.found[1:]:
+        early = [p for i, p in enumerate(parts) if i < first or (not self.uses(p) and self.calm(p))]
+        plan = self.make.filter(self.make.all_of(early), child) if early else child
+        waiting: list[Any] = []
+        for part in parts:
+            if any(part is p for p in early):
+                continue
+            threshold = self.threshold(part)
+            if threshold is None:
+                waiting.append(part)
+                continue
+            plan = self.make.join("LeftSemi", self.joined(plan, waiting), *threshold)
+            waiting = []
+        return self.joined(plan, waiting)
+
+    def joined(self, child: Any, parts: list[Any]) -> Any:
+        """The rows for which all these conjuncts hold, tested together."""
+        if not parts:
+            return child
+        condition = self.make.all_of([self.replaced(part) for part in parts])
+        used = self.lowering.references([condition])
+        rows = [row for _, row, attribute in self.found if id_of(attribute) in used]
+        if not rows:
+            return self.make.filter(condition, child)
+        row = rows[0]
+        for other in rows[1:]:
             row = self.make.join("Inner", row, other)
         return self.make.join("LeftSemi", child, self.make.one_row(row), condition)
+
+    def threshold(self, part: Any) -> tuple[Any, Any] | None:
+        """(a plan with one row and one column, a row's value compared with that column), or None for other forms."""
+        if of_clock(self.make, part, alone=True):  # true or false for all rows at once
+            part = self.make.expressions.LessThanOrEqual(self.make.literal(True), part)
+        if class_name(part) not in SIGNS:
+            return None
+        part = isolated(self.make, part)
+        kind, (left, right) = class_name(part), self.catalyst.items(part.children())
+        if self.uses(left):
+            kind, left, right = MIRRORED[kind], right, left
+        if self.uses(left) or not self.uses(right) or not comparable(left):
+            return None
+        bound = self.replaced(right)
+        known = {id_of(attribute): row for _, row, attribute in self.found}
+        used = self.lowering.references([bound])
+        if not used <= known.keys() or not total(self.make, bound):
+            return None
+        if class_name(bound) == "AttributeReference":
+            return known[id_of(bound)], getattr(self.make.expressions, kind)(left, bound)
+        first, *others = [known[i] for i in sorted(used)]
+        for other in others:
+            first = self.make.join("Inner", first, other)
+        named = self.make.alias(bound, "bound")
+        row = self.make.one_row(self.make.project([named], first))
+        return row, getattr(self.make.expressions, kind)(left, named.toAttribute())
+
+    def calm(self, part: Any) -> bool:
+        """Whether a condition is known not to throw on any row."""
+        names = names_of(sorted(self.lowering.references([part])))
+        local = self.catalyst.expression(part, names).local
+        return local is not None and not local.throws
 
     def known(self, expression: Any) -> bool:
         """Whether the expression has no subquery of another kind than those used as values."""
@@ -70,19 +144,40 @@ class Values:
         return found or any(self.uses(child) for child in self.catalyst.items(expression.children()))
 
     def replaced(self, expression: Any) -> Any:
-        return self.tree.transformed(expression, self.part)
-
-    def part(self, expression: Any) -> Any:
-        if class_name(expression) != "ScalarSubquery":
+        """The expression with an attribute in the place of each subquery, and of all that follows from the clock."""
+        if of_clock(self.make, expression, alone=True) or class_name(expression) == "ScalarSubquery":
+            return self.value(expression)
+        children = self.catalyst.items(expression.children())
+        new = [self.replaced(child) for child in children]
+        if all(a is b for a, b in zip(children, new, strict=True)):
             return expression
+        return expression.withNewChildren(self.catalyst.seq(new))
+
+    def value(self, expression: Any) -> Any:
         for known, _, attribute in self.found:
             if known.semanticEquals(expression):
                 return attribute
-        value = existing(self.make, expression.plan())
-        named = self.make.alias(self.make.output(value)[0], "value")
+        plan, value = self.of_subquery(expression)
+        named = self.make.alias(value, "value")
         attribute = named.toAttribute().withNullability(True)
-        self.found.append((expression, self.make.one_row(self.make.project([named], value)), attribute))
+        self.found.append((expression, self.make.one_row(self.make.project([named], plan)), attribute))
         return attribute
+
+    def of_subquery(self, expression: Any) -> tuple[Any, Any]:
+        """(the plan, the value over it) of a subquery, or of what follows from one over the clock."""
+        if class_name(expression) == "ScalarSubquery" and not of_clock(self.make, expression):
+            plan = existing(self.make, expression.plan())
+            return plan, self.make.output(plan)[0]
+        plans: list[Any] = []
+
+        def part(inner: Any) -> Any:
+            if class_name(inner) != "ScalarSubquery":
+                return inner
+            plans.append(inner.plan())
+            return self.make.output(plans[0])[0]
+
+        value = self.tree.transformed(expression, part)
+        return plans[0], value
 
 
 def existing(make: Rewrite, plan: Any) -> Any:
