@@ -185,3 +185,20 @@ def test_ordered_runs_stay_ordered_when_they_are_merged(kept: Kept) -> None:
     assert open_run(path)["v"].to_pylist() == [10, 9, 8, 7, 6, 5, -1]
     first = OrderedArrangement([path], layout, "").groups(np.array([7])).first(8)
     assert (first.rows["v"].to_pylist(), first.weights.tolist()) == ([10, 9, 8, 7, 6, 5, -1], [1, 1, 1, 1, 1, 2, 1])
+
+
+def test_a_merge_while_files_are_collected(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a collection looks at last, a merge that ends just before it keeps its file."""
+    total = steps(kept, 8)
+    listed = Path.iterdir
+
+    def merging(folder: Path) -> Iterator[Path]:
+        kept.wait_for_merges()
+        kept._merge_one(NAME, least=2)
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", merging)
+    for step in range(8, 40, 2):
+        kept.collect(kept.checkpoint())
+        total.update(steps(kept, 2, after=step))
+    assert contents(kept) == nonzero(total)

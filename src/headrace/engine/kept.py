@@ -100,14 +100,14 @@ class Kept:
 
     def collect(self, durable: dict[str, Any], also: Iterable[str] = ()) -> None:
         """Delete run files that neither the checkpoint, nor the live state, nor ``also`` (feeds) names."""
+        # What there is, then what is needed: a merge in between writes files that are not looked at.
+        there = {folder: list(folder.iterdir()) for folder in self.folder.iterdir() if folder.is_dir()}
         needed = {entry[0] for entries in durable.values() for entry in entries} | set(also)
         with self._lock:
             needed |= {run.path for runs in self.runs.values() for run in runs} | self._coming
-        for folder in self.folder.iterdir():
-            if not folder.is_dir():
-                continue
+        for folder, files in there.items():
             left = 0
-            for file in folder.iterdir():
+            for file in files:
                 if str(file) in needed:
                     left += 1
                 elif not file.name.startswith("."):
