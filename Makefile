@@ -8,7 +8,7 @@ BIN := .venv/bin
 ARGS ?=
 JOBS ?= 2
 
-.PHONY: help setup test-deps test lint fmt laws generated bench-quick tpch nexmark endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test lint fmt laws generated planted bench-quick tpch nexmark endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +41,9 @@ laws: setup ## Run the laws of the operators over many more random histories
 
 generated: setup ## Hold 20,000 contents of random views, after every commit, against Spark batch; HEADRACE_SEED=2 draws others
 	HEADRACE_GENERATED=$${HEADRACE_GENERATED:-20000} $(BIN)/pytest tests/generator --timeout=0 -s $(ARGS)
+
+planted: setup ## Plant every known fault in a copy of the source, and see that a law notices it
+	HEADRACE_PLANTED=all $(BIN)/pytest tests/planted --timeout=0 $(ARGS)
 
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 	$(BIN)/python -m benchmarks.quick $(ARGS)

@@ -9,7 +9,7 @@ A failure names the seed, the query and the cases, shrinks the first of them, pr
 ``regressions/``, from where it is replayed before anything random.
 
 HEADRACE_LAWS_HISTORIES: cases an operator (200). HEADRACE_LAWS_SEED: another seed. HEADRACE_LAWS_REGRESSIONS:
-another folder for failures.
+another folder for failures. HEADRACE_LAWS_SHRINK: rounds of shrinking (24).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ HISTORIES = int(os.environ.get("HEADRACE_LAWS_HISTORIES", "200"))
 SEED = os.environ.get("HEADRACE_LAWS_SEED", "1")
 REGRESSIONS = Path(os.environ.get("HEADRACE_LAWS_REGRESSIONS", Path(__file__).with_name("regressions")))
 INSTANT = "_i"
-SHRINK_ROUNDS, SHRINK_CASES = 24, 300
+SHRINK_ROUNDS, SHRINK_CASES = int(os.environ.get("HEADRACE_LAWS_SHRINK", "24")), 300
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Case:
 def read_case(path: Path) -> Case:
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     expected = {view: Counter(_shown(row) for row in rows) for view, rows in document["expected"].items()}
-    assert expected.keys() <= document["views"].keys(), path.name
+    assert expected.keys() == document["views"].keys(), path.name
     began = microseconds(document.get("clock", "1970-01-01"))
     return Case(path.stem, document["tables"], document["views"], tuple(document["transactions"]), expected, began)
 

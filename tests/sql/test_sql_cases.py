@@ -67,7 +67,6 @@ def test_killed_after_each_step_and_in_the_midst_of_one(
             assert at_work.published() == before
             assert at_work.all_contents() == contents
         holds(at_work)
-        at_work.verify()
 
 
 def broken_off(at_work: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,4 +103,3 @@ def test_wide(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parti
             at_work.push(transaction)
             at_work.step()
         holds(at_work)
-        at_work.verify()

@@ -6,6 +6,7 @@ level by level, one Spark job a level -> new runs become state -> outputs are pu
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ from headrace.log.read import LogReader
 from headrace.state.run import write_run
 
 PREPARED_MAX = 64
+_log = logging.getLogger(__name__)
 _runs = count()  # runs of a step and first steps: two views may start the same circuit in one step
 
 
@@ -86,23 +88,26 @@ class Stepper:
         step = Step(str(self.log), given, after, upto, instants, self.kept.paths(), {}, False, "")
         # A name of its own: what a run wrote that failed is still read when its bad row is searched.
         name = f"{number}.{next(_runs)}" + (".again" if again else "")
-        if wide or not self.at_once(changed, step, name, result):
+        done, error = (False, None) if wide else self.at_once(changed, step, name, result)
+        if not done:
             self.by_level(changed, step, name, wide, result)
+            if error is not None:  # of no circuit: what it was must not stay in the dark
+                _log.warning("step %s did not work in one task, but level by level", name, exc_info=error)
         return result
 
-    def at_once(self, changed: set[str], step: Step, name: str, result: Result) -> bool:
-        """All circuits in one task, if none of them needs more; False if that did not work."""
+    def at_once(self, changed: set[str], step: Step, name: str, result: Result) -> tuple[bool, Exception | None]:
+        """All circuits in one task, if none of them needs more: (whether that was done, why it did not work)."""
         due = self.program.downstream(changed & {c.name for c in self.program.circuits})
         plan = self.prepared(frozenset(due), "at once", lambda: self.frames.at_once(due))
         if plan is None:
-            return False
+            return False, None
         folder = self.fresh(name)
         try:
             rows = plan.run(self.described(step, folder))
-        except Exception:
-            return False  # level by level it will show whose fault it is
+        except Exception as error:
+            return False, error  # level by level it will show whose fault it is
         self.collect(rows, folder, result)
-        return True
+        return True, None
 
     def by_level(self, changed: set[str], step: Step, name: str, wide: bool, result: Result) -> None:
         """One job a level: tables, then shared sub-queries and views."""
