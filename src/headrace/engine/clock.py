@@ -22,7 +22,7 @@ from headrace.model.clock import CLOCK, NOW
 from headrace.model.schema import Relation
 from headrace.model.transaction import INSERT, OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
 from headrace.sql.catalyst import Catalyst
-from headrace.sql.present import value_at
+from headrace.sql.present import Value
 from headrace.state.run import column, merge, open_run
 
 
@@ -65,7 +65,7 @@ def with_clock(tables: Mapping[str, Relation], roots: Iterable[Node]) -> dict[st
 class Compared:
     """A value that follows from the clock, and what uses it; ``at`` None where that is not a threshold."""
 
-    value: Expression
+    value: Value
     at: Threshold | None
 
 
@@ -86,7 +86,7 @@ class Ticks:
         self.tables = frozenset(program.tables(readers)) - {CLOCK.name}
         roots = {c.name: c.root for c in program.circuits if c.root is not None}
         self.compared = [
-            Compared(value, node if isinstance(node, Threshold) else None)
+            Compared(Value(self.catalyst, value), node if isinstance(node, Threshold) else None)
             for root in roots.values()
             for node in root.walk()
             for child in node.children
@@ -117,7 +117,7 @@ class Ticks:
         return any(self.differs(compared, last, now, runs) for compared in self.compared)
 
     def differs(self, compared: Compared, last: int, now: int, runs: Mapping[str, list[str]]) -> bool:
-        values = [value_at(self.catalyst, compared.value, at) for at in (last, now)]
+        values = [compared.value.at(last), compared.value.at(now)]
         if values[0].equals(values[1]) or compared.at is None:
             return not values[0].equals(values[1])
         kept = Ordered.of(compared.at)

@@ -37,17 +37,27 @@ def last_tick(catalyst: Catalyst) -> Any:
     return catalyst.expressions.ScalarSubquery(plan, nothing, fresh, nothing, none, none, none)
 
 
-def value_at(catalyst: Catalyst, expression: Expression, at_us: int) -> pa.Array:
-    """One value: an expression over the clock's relation, at a time. No job runs for it."""
-    time = literal(catalyst, at_us)
-    found = catalyst.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(expression.column._jc)
-    bound = Tree(catalyst).transformed(found, lambda part: time if class_name(part) == "UnresolvedAttribute" else part)
-    value = bound.eval(None)
-    if expression.type.startswith("decimal"):
-        value = None if value is None else Decimal(str(value.toString()))
-    elif expression.type == "string":
-        value = None if value is None else str(value.toString())
-    return pa.array([value], to_arrow(expression.type))
+class Value:
+    """An expression over the clock's relation, at any time. No job runs for it, and nothing is planned."""
+
+    def __init__(self, catalyst: Catalyst, expression: Expression) -> None:
+        types = catalyst.jvm.org.apache.spark.sql.types.DataTypes
+        given = catalyst.expressions.BoundReference(0, types.TimestampType, False)
+        found = catalyst.jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(expression.column._jc)
+        self._bound = Tree(catalyst).transformed(
+            found, lambda part: given if class_name(part) == "UnresolvedAttribute" else part
+        )
+        self._row = catalyst.expressions.SpecificInternalRow(catalyst.seq([types.TimestampType]))
+        self._type = expression.type
+
+    def at(self, at_us: int) -> pa.Array:
+        """The one value, at a time in microseconds since the epoch."""
+        self._row.setLong(0, at_us)
+        value = self._bound.eval(self._row)
+        if value is not None and (self._type == "string" or self._type.startswith("decimal")):
+            text = str(value.toString())
+            value = text if self._type == "string" else Decimal(text)
+        return pa.array([value], to_arrow(self._type))
 
 
 def literal(catalyst: Catalyst, at_us: int) -> Any:
