@@ -18,8 +18,10 @@ import pyarrow.parquet as parquet
 
 from benchmarks.bench import Memory, processor_seconds, report
 from headrace.catalog.store import Catalog
+from headrace.circuit.work import Tally
 from headrace.engine.compile import Compiler
 from headrace.engine.maintain import Maintainer
+from headrace.engine.work import Work, work
 from headrace.formats.types.arrow import from_arrow
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.log.append import LogWriter
@@ -72,14 +74,19 @@ class Held:
     """Views over tables, stepped by hand and compared with batch."""
 
     def __init__(
-        self, spark: Any, folder: Path, relations: Mapping[str, Relation], views: Mapping[str, str], settings: Settings
-    ) -> None:
+        self, spark: Any, folder: Path, relations: Mapping[str, Relation], views: Mapping[str, str], settings: Settings,
+        *, counting: bool = False,
+    ) -> None:  # fmt: skip
+        """``counting``: whether operators count what they do, for ``work``."""
         self.spark, self.folder, self.relations, self.queries = spark, folder, relations, views
         self.contents = Contents(relations)
         folder.mkdir(parents=True, exist_ok=True)
         self.catalog, self.log = Catalog(folder / "catalog.db"), LogWriter(folder / "log")
         self.events: list[dict[str, Any]] = []
-        self.maintainer = Maintainer(spark, folder, self.catalog, self.log, settings, self.events.append)
+        self.maintainer = Maintainer(
+            spark, folder, self.catalog, self.log, settings, self.events.append, counting=counting
+        )
+        self.tally = Tally()
         self.maintainer.load({}, {})
         self.maintainer.recover()
         self.judge = spark.newSession()
@@ -110,11 +117,17 @@ class Held:
     def step(self) -> float:
         """Move all views over what was appended; the seconds it took."""
         began = time.perf_counter()
-        while self.maintainer.step():
-            pass
+        while (result := self.maintainer.step()) is not None:
+            self.tally = result.tally
         taken = time.perf_counter() - began
         self.maintainer.tidy()
         return taken
+
+    def work(self) -> Work:
+        """What each operator of each view did in the last step."""
+        maintainer = self.maintainer
+        assert maintainer.stepper is not None
+        return work(maintainer.views, maintainer.program, maintainer.stepper.frames, self.tally, maintainer.kept)
 
     def view(self, name: str) -> pa.Table:
         """A view's rows now, each distinct one with its ``_w``."""
