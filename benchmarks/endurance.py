@@ -119,7 +119,7 @@ def watched(spark: Any, folder: Path) -> dict[str, float]:
     return {
         "files": sum(len(files) for root in (folder / "state", folder / "local") for _, _, files in os.walk(root)),
         "heap_mib": (runtime.totalMemory() - runtime.freeMemory()) / (1 << 20),
-        "driver_mib": me.memory_info().rss / (1 << 20),
+        "driver_mib": (me.memory_info().rss - me.memory_info().shared) / (1 << 20),  # mapped files are page cache
         "workers_mib": sum(p.memory_full_info().uss for p in workers) / (1 << 20),
         "references": sum(isinstance(o, JavaObject) for o in objects),
         "objects": len(objects),

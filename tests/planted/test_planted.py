@@ -57,7 +57,7 @@ def test_the_fault_is_noticed(name: str, tmp_path: Path) -> None:
         env=os.environ | settings,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
     )
     told = [line for line in run.stdout.splitlines() if line.startswith("E ")]
     assert run.returncode == 1, f"no law noticed it\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
