@@ -71,11 +71,13 @@ class Compiler:
         self.spark = spark
         self.catalyst = Catalyst(spark)
         self.clocked = False  # whether the session knows the clock's relation
+        self._registered: dict[str, tuple[str, str]] = {}  # by this compilation: name -> (feed, columns)
 
     def compile(
         self, tables: Mapping[str, Relation], definitions: Iterable[ViewDefinition], known: Mapping[str, ViewRecord]
     ) -> Compilation:
         """``known``: the versions in the catalogue; a view whose fingerprint is new becomes the next version."""
+        self._registered.clear()
         wanted = {d.name: d for d in definitions}
         names = [*tables, *wanted]
         admitted: dict[str, Admitted] = {}
@@ -169,8 +171,11 @@ class Compiler:
         def opaque(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from batches
 
-        opaque.__name__ = LEAF_PREFIX + feed
         ddl = ", ".join(f"{quote(c.name)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
+        if self._registered.get(name) == (feed, ddl):
+            return  # for another view, a while ago: planning it again costs more than admitting a small query
+        self._registered[name] = feed, ddl
+        opaque.__name__ = LEAF_PREFIX + feed
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(opaque, ddl)
         frame.createOrReplaceTempView(quote(name))
 

@@ -25,12 +25,13 @@ class Catalyst:
         self.expressions = catalyst.expressions
         self.logical = catalyst.plans.logical
         self.unresolved = catalyst.analysis.UnresolvedAttribute
+        self._list: Any = self.jvm.java.util.ArrayList  # once: every part of a class's name is a call over the bridge
         self.converters = self.jvm.scala.jdk.javaapi.CollectionConverters
         self.to_column: Any = self.jvm.org.apache.spark.sql.classic.ExpressionUtils.column
 
     def seq(self, values: list[Any]) -> Any:
         """A Scala ``Seq`` of JVM objects."""
-        array = self.jvm.java.util.ArrayList()
+        array = self._list()
         for value in values:
             array.add(value)
         return self.converters.asScala(array).toSeq()
