@@ -1,7 +1,6 @@
-"""Goal: views that read the clock equal batch at the last tick after every commit. Method: see chained.py.
+"""Goal: views that read the clock equal batch at the last tick after every commit. Method: see side_by_side.py.
 
-The clock is a table of the histories whose row only ever moves forward; the times of the other tables lie around it.
-Batch reads the same row by a subquery, told apart by the commit's number like all others.
+The clock is the table that all cases share; its row only ever moves forward, through the times of the other tables.
 """
 
 from __future__ import annotations
@@ -9,14 +8,12 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chained import COMMITS, chain, hold_history
-from harness import HISTORIES, SEED, Operator
-from histories import Change, History, Table, history
+from histories import Change, History, Schedule, Table
+from side_by_side import hold_side_by_side, told
 
 from headrace.circuit.node import Threshold
 from headrace.engine.compile import Compiler
@@ -25,15 +22,14 @@ from headrace.model.definition import ViewDefinition
 from headrace.model.transaction import INSERT
 
 START, HOUR = datetime.datetime(2030, 1, 1, 12), datetime.timedelta(hours=1)
-PERIOD = datetime.timedelta(days=2)  # a history lives in its own
-TIMES = (None, *(START + HOUR * quarter / 4 for quarter in range(-12, 13)))
+TIMES = (None, *(START + HOUR * half / 2 for half in range(-20, 21)))
 DAYS = (None, *(START.date() + datetime.timedelta(days=n) for n in (-1, 0, 1)))
 
 EVENTS = Table(
     "events", {"id": "int", "k": "int", "ts": "timestamp", "d": "date", "n": "timestamp_ntz"},
     {"id": range(6), "k": (None, 0, 1), "ts": TIMES, "d": DAYS, "n": TIMES}, ("id",),
 )  # fmt: skip
-SEEN = Table("seen", {"k": "int", "ts": "timestamp"}, {"k": (None, 0, 1), "ts": TIMES[::3]})
+SEEN = Table("seen", {"k": "int", "ts": "timestamp"}, {"k": (None, 0, 1), "ts": TIMES[::4]})
 NOW = Table(CLOCK.name, {"one": "int", "now": "timestamp"}, {"one": (0,), "now": (START,)}, ("one",), cased=False)
 
 Told = Callable[[str], str]
@@ -57,7 +53,7 @@ TEMPLATES: dict[str, Callable[[Told, Told], str]] = {
     "a_month_ago": lambda same, now: f"select case_id, id from events i where ts >= {now('i')} - interval 1 month",
     "local": lambda same, now: f"select case_id, id from events i where n < cast({now('i')} as timestamp_ntz)",
     "from_a_day_on": lambda same, now: (
-        f"select case_id, id from events i where {now('i')} > timestamp'2030-07-01 12:00:00'"
+        f"select case_id, id from events i where {now('i')} > timestamp'2030-01-01 15:00:00'"
     ),
     "counted": lambda same, now: (
         f"select case_id, k, count(*) c, max(ts) m from events i where ts >= {now('i')} group by case_id, k"
@@ -81,48 +77,33 @@ TEMPLATES: dict[str, Callable[[Told, Told], str]] = {
 }  # fmt: skip
 
 
-def moving(rng: random.Random, steps: History) -> History:
-    """The history with each of its commits in its time: rows about their history's noon, the clock never going back."""
-    last, commit = START, 0
-    moved = []
-    for step in steps:
+def ticks(rng: random.Random, plan: Schedule) -> History:
+    """One in most commits, from the times' beginning to past their end, often at one of them."""
+    now, steps = START - 9 * HOUR, []
+    for step in plan:
         transactions = []
-        for transaction in step:
-            base = PERIOD * (commit // COMMITS)
-            changes = []
-            for change in transaction:
-                if change.table != NOW.name:
-                    row = tuple(v + base if isinstance(v, datetime.date) else v for v in change.row)
-                    changes.append(replace(change, row=row))
-                    continue
-                last = max(last, START + base + HOUR * rng.randint(-8, 8) / 4)
-                changes.append(Change(NOW.name, INSERT, (0, last)))
-            transactions.append(tuple(changes))
-            commit += 1
-        moved.append(tuple(transactions))
-    return tuple(moved)
+        for _ in step.truncates:
+            moves = not steps or rng.random() < 0.8
+            now += HOUR * rng.choice((0, 0, 0.25, 0.5, 0.5, 1, 1, 2))
+            transactions.append((Change(NOW.name, INSERT, (0, now)),) if moves else ())
+        steps.append(tuple(transactions))
+    return tuple(steps)
 
 
 def written(judged: bool) -> Mapping[str, str]:
     def same(alias: str) -> str:
-        return f"{alias}.case_id = i.case_id" if judged else "true"
+        return f"{alias}.case_id = i.case_id"
 
     def now(alias: str) -> str:
-        return (
-            f"(select c.now from `{CLOCK.name}` c where c.one = {alias}.case_id)" if judged else "current_timestamp()"
-        )
+        return f"(select c.now from `{CLOCK.name}` c where c.one = {told(alias)})" if judged else "current_timestamp()"
 
     return {name: template(same, now) for name, template in TEMPLATES.items()}
 
 
 @pytest.mark.spark
 def test_views_of_the_clock_equal_batch_at_the_last_tick(spark: Any, tmp_path: Path) -> None:
-    tables = (EVENTS, SEEN, NOW)
-    queries = written(judged=False)
-    rng = random.Random(f"{SEED}/clock")
-    plan = chain(rng, (EVENTS.name, SEEN.name), HISTORIES)
-    steps = moving(rng, history(rng, (EVENTS, SEEN, NOW, NOW), plan))
-    hold_history(spark, tmp_path, Operator("clock", tables, queries, judges=written(judged=True)), plan, steps)
+    templates = {name: (lambda judged, name=name: written(judged)[name]) for name in TEMPLATES}
+    hold_side_by_side(spark, tmp_path, "clock", (EVENTS, SEEN), NOW, ticks, templates)
 
 
 KEPT = {"today": 0, "by_day": 0, "from_a_day_on": 1}  # how many thresholds keep what they pass; others none

@@ -6,12 +6,15 @@ before thresholds and still are for what does not fit, are held to the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chained import Template, hold_chained
+from histories import Table, history
 from shop import BAG, ITEMS, PARTS
+from side_by_side import hold_side_by_side, told
 
 from headrace.circuit.node import Threshold
 from headrace.engine.compile import Compiler
@@ -90,3 +93,31 @@ def test_rows_compared_with_one_value_equal_batch(
     for view in views.values():
         assert any(isinstance(n, Threshold) for n in view.root.walk()) == (rule == "threshold"), view.schema.name
     hold_chained(spark, tmp_path, f"{rule}_of_one_value", tables, templates)
+
+
+BOUNDS = Table(
+    "bounds", {"one": "int", "id": "int", **{c: PARTS.columns[c] for c in "ksfd"}},
+    {"one": (0,), "id": range(3), **{c: PARTS.values[c] for c in "ksfd"}}, ("one", "id"), cased=False,
+)  # fmt: skip
+SHARED = {
+    f"{column}_{name}": (column, sign, value)
+    for column in "ksfd"
+    for name, sign, value in (
+        ("below", "<", "max"), ("up_to", "<=", "min"), ("above", ">", "min"), ("from", ">=", "max")
+    )
+}  # fmt: skip
+
+
+@pytest.mark.spark
+def test_what_is_kept_is_passed_in_later_steps(spark: Any, tmp_path: Path) -> None:
+    def template(column: str, sign: str, value: str) -> Callable[[bool], str]:
+        among = f" where b.one = {told('i')}"
+        return lambda judged: (
+            f"select case_id, id, k from items i where {column} {sign} "
+            f"(select {value}(b.{column}) from bounds b{among if judged else ''})"
+        )
+
+    templates = {name: template(*of) for name, of in SHARED.items()}
+    hold_side_by_side(
+        spark, tmp_path, "shared_value", (ITEMS,), BOUNDS, lambda rng, plan: history(rng, (BOUNDS,), plan), templates
+    )
