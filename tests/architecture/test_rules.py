@@ -204,6 +204,9 @@ PLANTED: dict[str, list[tuple[dict[str, str | None], str]]] = {
         ),
         ({"tests/test_a.py": "# def test_a():\n#     assert 1 == 2\n"}, "tests/test_a.py: 1 count"),
     ],
+    "test_names": [
+        ({"tests/a/test_a.py": "", "tests/b/test_a.py": ""}, "tests/b/test_a.py: has the name of tests/a/test_a.py"),
+    ],
 }
 CASES = [(rule, number) for rule in PLANTED for number in range(len(PLANTED[rule]))]
 BY_NAME = {rule.__name__: rule for rule in RULES}

@@ -9,7 +9,7 @@ from rules.error_codes import error_codes
 from rules.makefile import makefile
 from rules.rooms import dead_modules, registries, room_readmes
 from rules.sizes import file_lines, file_names, function_lines
-from rules.skips import skipped_tests
+from rules.skips import skipped_tests, test_names
 from rules.tree import Tree
 from rules.wording import wording
 
@@ -31,4 +31,5 @@ RULES: tuple[Rule, ...] = (
     decisions,
     makefile,
     skipped_tests,
+    test_names,
 )

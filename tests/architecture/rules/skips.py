@@ -1,4 +1,4 @@
-"""A test runs or is gone: skipping and commenting out need an allowance with a reason."""
+"""A test runs or is gone: skipping and commenting out need an allowance with a reason; no file hides another."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ def skipped_tests(tree: Tree) -> Iterator[str]:
         if count:
             counts[path] = count
     yield from within(counts, tree.allowances("skipped_tests"), "count")
+
+
+def test_names(tree: Tree) -> Iterator[str]:
+    """No two files of tests have one name: pytest imports them as modules of that name, and takes the first alone."""
+    known: dict[str, str] = {}
+    for path in tree.python("tests/"):
+        name = path.rsplit("/", 1)[-1]
+        if name.startswith("test_") and known.setdefault(name, path) != path:
+            yield f"{path}: has the name of {known[name]}"
 
 
 def _of_test_kit(node: ast.expr) -> bool:
