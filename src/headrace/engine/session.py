@@ -69,6 +69,10 @@ def java_options() -> str:
     )
 
 
+# One process has no network to lose its executor over: a machine that slept must not be taken for one that died.
+LOCAL = {"spark.network.timeout": "30d", "spark.rpc.askTimeout": "120s", "spark.rpc.lookupTimeout": "120s"}
+
+
 def project_settings(settings: Settings) -> dict[str, str]:
     """What a project's settings mean to a session."""
     return {
@@ -92,7 +96,8 @@ def open_session(settings: Settings) -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(settings.master).appName("headrace")
-    for key, value in {**PINNED, **project_settings(settings)}.items():
+    local = LOCAL if settings.master.startswith("local") else {}
+    for key, value in {**PINNED, **local, **project_settings(settings)}.items():
         builder = builder.config(key, value)
     return (
         builder.config("spark.driver.memory", settings.driver_memory)
