@@ -136,6 +136,10 @@ PLANTED: dict[str, list[tuple[dict[str, str | None], str]]] = {
         ({"docs/x.md": "as found in Session 12\n"}, "'Session 12' is the occasion"),
         ({"docs/x.md": "closes issue #3\n"}, "'issue #3' is the occasion"),
     ],
+    "paths": [
+        ({"docs/x.md": "held by `tests/laws/test_gone.py`\n"}, "docs/x.md: there is no tests/laws/test_gone.py"),
+        ({"docs/x.md": "see src/headrace/elsewhere, too\n"}, "docs/x.md: there is no src/headrace/elsewhere"),
+    ],
     "links": [
         ({"docs/x.md": "[there](missing.md)\n"}, "docs/x.md: the link to missing.md leads nowhere"),
         ({"docs/x.md": "[there](README.md#nowhere)\n"}, "docs/README.md has no heading #nowhere"),

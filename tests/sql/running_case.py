@@ -24,6 +24,7 @@ import yaml
 from headrace.catalog.store import StepRecord
 from headrace.engine import maintain
 from headrace.engine.clock import tick
+from headrace.engine.failures import MISMATCH
 from headrace.engine.pipeline import Pipeline
 from headrace.engine.program import Frames
 from headrace.model.definition import Project, Settings, SourceDefinition, ViewDefinition
@@ -170,6 +171,7 @@ class Running:
         self.kill()
         self.pipeline = self._opened()
         self.pipeline.carry_out(self.project)
+        assert not any(MISMATCH in str(event) for event in self.events), self.events
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from headrace.state.run import HASH, column, open_run
 PAUSE_S, PAUSE_MAX_S, SHARE = 1.0, 600.0, 10
 SHOWN_MAX = 3  # rows that a sentence names; `--json` has them all
 TEXT_MAX = 200  # characters of a row in a sentence
+MISMATCH = "state.mismatch"
 BACK = "the view comes back by itself"
 _ADVICE = re.compile(r' If necessary set "spark\.sql\.ansi\.enabled" to "false" to bypass this error\.')
 
@@ -169,6 +170,25 @@ class Failures:
         for name in list(names):
             self.records.pop(name, None)
             self.known.pop(name, None)
+
+    def disagree(
+        self, feeds: Iterable[str], program: Program, views: Mapping[str, Compiled], step: int, held: int
+    ) -> set[str]:
+        """The views that go with those of which a step gave other rows than it published, before a crash.
+
+        What they keep is not to be trusted, nor what they share, nor those that read it: all are built again at once.
+        ``held``: the last commit published, which their contents hold.
+        """
+        doubted = [c for c in program.circuits if c.name in set(feeds)]
+        gone = program.downstream(c.name for d in doubted for c in (d, *shared_below(program, d)))
+        records = self.catalog.views()
+        leaving = {n: c for n, c in views.items() if c.feed in gone}
+        for name, compiled in leaving.items():
+            text = f"{MISMATCH}: step {step} gave other rows when it ran again than it had published"
+            above = next((r for r in compiled.reads if r in leaving), "")
+            self.add(records[name], Failed(compiled, held, [unnamed(held, text, above)], ready=True))
+            self.save(name)
+        return set(leaving)
 
     def leave(self, failure: CircuitFailed, views: Mapping[str, Compiled]) -> set[str]:
         """The views that go with a circuit that threw in a step; they stay as they were, marked.

@@ -35,7 +35,7 @@ CODES: dict[str, str] = {
     "state.missing": "A file that the catalogue names is missing.",
     "state.layout": "Kept files were written by another version of Headrace.",
     "state.full": "What is kept cannot be written: no space is left.",
-    "state.mismatch": "A step that was run again gave other bytes than those published.",
+    "state.mismatch": "A step that ran again after a crash gave a view other rows than it had published.",
     # sources
     "source.connect": "The source cannot be reached.",
     "source.auth": "The source refuses the user or the password.",

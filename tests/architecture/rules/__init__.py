@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rules.documents import changelog, coverage_rows, decisions, links, make_commands
+from rules.documents import changelog, coverage_rows, decisions, links, make_commands, paths
 from rules.error_codes import error_codes
 from rules.makefile import makefile
 from rules.rooms import dead_modules, registries, room_readmes
@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     registries,
     error_codes,
     wording,
+    paths,
     links,
     make_commands,
     changelog,

@@ -22,6 +22,17 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
 # `make` as a command: it begins a line or inline code, or follows a prompt, `&&` or `;`.
 _MAKE = re.compile(r"(?:^|`|[&;$] ?)make((?: [a-z][a-z-]*)+)(?=[`\s;&]|$)", re.MULTILINE)
 
+# A file or folder of the product, as prose and code name it.
+_PATH = re.compile(r"(?<![\w/.-])(?:src|tests|benchmarks|examples|docs|tools)/[\w./-]*\w")
+
+
+def paths(tree: Tree) -> Iterator[str]:
+    """Every file and folder of the product that a document names outside its examples exists."""
+    for path in tree.markdown():
+        for named in _PATH.findall(_FENCE.sub("", _LINK.sub("", tree.text(path)))):
+            if not tree.exists(named):
+                yield f"{path}: there is no {named}"
+
 
 def links(tree: Tree) -> Iterator[str]:
     """Every relative link in Markdown leads to a file that exists, and to a heading of it."""
