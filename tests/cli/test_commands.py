@@ -34,7 +34,7 @@ PLAN: dict[str, Any] = {
         {"action": "create", "kind": "source", "name": "shop", "reason": "new", "affects": []},
         {"action": "keep", "kind": "view", "name": "clicks", "reason": "", "affects": []},
         {"action": "replace", "kind": "view", "name": "revenue", "reason": "its SQL changed", "affects": ["daily"]},
-        {"action": "create", "kind": "view", "name": "draw", "reason": "new", "affects": []},
+        {"action": "keep", "kind": "view", "name": "draw", "reason": "refused; it is not created", "affects": []},
         {"action": "drop", "kind": "view", "name": "old", "reason": "its file is gone", "affects": []},
     ],
     "tables": {"shop": ["customers", "orders"]},
@@ -151,7 +151,7 @@ def test_plan_reads_like_a_plan_and_fails_for_a_refused_view(folder: Path, answe
         "  ~ view revenue  its SQL changed; incremental: join, aggregate",
         "      affects daily",
         "      warning: w1",
-        "  + view draw     new",
+        "    view draw     refused; it is not created",
         "      refused [sql.not_deterministic] rand() is not determined by its input",
         "        where: views/draw.sql:2",
         "        next:  leave it out",
@@ -159,7 +159,7 @@ def test_plan_reads_like_a_plan_and_fails_for_a_refused_view(folder: Path, answe
         "",
         "warning: orders has no key: it is taken as insert-only",
         "",
-        "Plan: 2 to create, 1 to replace, 1 to drop, 1 unchanged.",
+        "Plan: 1 to create, 1 to replace, 1 to drop, 1 unchanged, 1 refused.",
     ]
     assert json.loads(run(folder, "plan", "--json").stdout) == PLAN
 
@@ -222,9 +222,8 @@ def test_verify_succeeds_only_without_differences(folder: Path, answers: Answers
 def test_status_shows_every_part_and_its_error(folder: Path, answers: Answers) -> None:
     lines = run(folder, "status").stdout.splitlines()
     assert lines[0] == f"running (process {os.getpid()}), commit 1,042, views at 1,040"
-    assert lines[-1].split(maxsplit=4) == [
-        "out", "postgres", "down", "900", "[sink.connect] no route to host (sinks/out.yaml)"
-    ]  # fmt: skip
+    assert lines[-2].split() == ["out", "postgres", "down", "900"]
+    assert lines[-1] == "  out: [sink.connect] no route to host (sinks/out.yaml)"
     assert json.loads(run(folder, "status", "--json").stdout)["sinks"][0]["frontier"] == 900
 
 

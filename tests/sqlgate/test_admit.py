@@ -332,9 +332,11 @@ def test_the_order_of_presentation(catalyst: Catalyst, text: str, order: list[tu
 @pytest.mark.parametrize(
     ("text", "code", "what", "where", "next"),
     [
-        ("SELECT id,\n amuont FROM orders", "sql.unknown_column", "there is no column 'amuont'", "views/x.sql:2:2", ""),
+        ("SELECT id,\n amuont FROM orders", "sql.unknown_column", "there is no column 'amuont'", "views/x.sql:2:2",
+         "did you mean 'amt'?"),
         ("SELECT o.nte FROM orders o", "sql.unknown_column", "there is no column 'o.nte'", "views/x.sql:1:8",
          "did you mean 'o.note'?"),
+        ("SELECT o.regoin FROM orders o", "sql.unknown_column", "there is no column 'o.regoin'", "views/x.sql:1:8", ""),
         ("SELECT max(amt), cust FROM orders", "sql.analysis", "The query does not include a GROUP BY clause.", "", ""),
         ("SELECT id + tags FROM orders", "sql.analysis", "Cannot resolve", "views/x.sql:1:8", ""),
     ],
@@ -348,5 +350,6 @@ def test_sparks_analysis_errors_are_told_without_the_plan(
     assert (error.code, error.what[: len(what)]) == (code, what)
     assert where in error.where
     assert next in error.next
+    assert next or "did you mean" not in error.next
     assert "Project" not in str(error)
     assert "SubqueryAlias" not in str(error)

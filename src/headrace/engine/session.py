@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.archive import place
+from headrace.engine.standard_error import without_noise
 from headrace.model.definition import Settings
 
 # Rules that would put nodes into a plan that a circuit cannot step: shared sub-plans, Bloom filters, hints.
@@ -99,8 +100,9 @@ def open_session(settings: Settings) -> SparkSession:
     local = LOCAL if settings.master.startswith("local") else {}
     for key, value in {**PINNED, **local, **project_settings(settings)}.items():
         builder = builder.config(key, value)
-    return (
-        builder.config("spark.driver.memory", settings.driver_memory)
-        .config("spark.driver.extraJavaOptions", java_options())
-        .getOrCreate()
-    )
+    builder = builder.config("spark.driver.memory", settings.driver_memory)
+    builder = builder.config("spark.driver.extraJavaOptions", java_options())
+    if SparkSession.getActiveSession() is not None:
+        return builder.getOrCreate()
+    with without_noise():
+        return builder.getOrCreate()

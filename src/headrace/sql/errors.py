@@ -67,8 +67,8 @@ def analysis_error(error: Exception, where: str) -> HeadraceError:
 
 def did_you_mean(name: str, known: list[str]) -> str:
     """``did you mean 'x'?``, or nothing when no known name is like it."""
-    spelled = {k.lower(): k for k in known} | {k.lower().rpartition(".")[2]: k for k in known}
-    close = get_close_matches(name.lower(), spelled, n=1, cutoff=0.5)
+    spelled = {k.lower().rpartition(".")[2]: k for k in known}  # what stands before says where, not what
+    close = get_close_matches(name.lower().rpartition(".")[2], spelled, n=1, cutoff=0.5)
     return f"did you mean '{spelled[close[0]]}'?" if close else ""
 
 

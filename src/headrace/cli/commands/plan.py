@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import typer
@@ -60,7 +60,8 @@ def show(answer: Mapping[str, Any], done: bool = False) -> None:
         _refusal(view)
     for warning in answer.get("warnings", []):
         display.say(f"\n{display.paint('warning', 'yellow')}: {display.plain(warning)}")
-    display.say(f"\n{'Done' if done else 'Plan'}: {_sum(changes)}.")
+    refused = {name for name, view in views.items() if view.get("refused")}
+    display.say(f"\n{'Done' if done else 'Plan'}: {_sum(changes, refused)}.")
 
 
 def _how(view: Mapping[str, Any]) -> str:
@@ -81,6 +82,7 @@ def _refusal(view: Mapping[str, Any]) -> None:
                 display.say(f"        {part + ':':<6} {display.plain(refused[part])}")
 
 
-def _sum(changes: list[Mapping[str, Any]]) -> str:
-    counts = {action: sum(change["action"] == action for change in changes) for action in _DONE}
-    return ", ".join(f"{count} {_DONE[action]}" for action, count in counts.items() if count) or "nothing to do"
+def _sum(changes: list[Mapping[str, Any]], refused: Collection[str]) -> str:
+    taken = [change["action"] for change in changes if change["kind"] != "view" or change["name"] not in refused]
+    counts = [(taken.count(action), word) for action, word in _DONE.items()] + [(len(refused), "refused")]
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing to do"

@@ -14,9 +14,9 @@ headrace status
 headrace status --json | jq -e '.state == "running"'     # a health check
 """
 FIELDS = {  # those that are there are shown
-    "sources": ("name", "type", "state", "tables", "rows", "position", "endpoint", "error"),
-    "views": ("name", "version", "state", "commit", "behind_s", "rows", "reason"),
-    "sinks": ("name", "type", "state", "frontier", "lag", "behind_s", "rows", "error"),
+    "sources": ("name", "type", "state", "tables", "rows", "position", "endpoint"),
+    "views": ("name", "version", "state", "commit", "behind_s", "rows"),
+    "sinks": ("name", "type", "state", "frontier", "lag", "behind_s", "rows"),
 }
 
 POSITION_SHOWN = 24  # characters of a position in a table; --json has all of it
@@ -59,6 +59,12 @@ def show(answer: Mapping[str, Any]) -> None:
         if items:
             display.say(f"\n{display.paint(kind, 'bold')}")
             display.records(names, [_readable(item) for item in items])
+        for item in items:  # in full, which a column of a table has no room for
+            problem = item.get("error") or item.get("reason")
+            if problem:
+                display.say(
+                    f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.error_text(problem)}"
+                )
 
 
 def _numbers(answer: Mapping[str, Any]) -> bool:
@@ -79,13 +85,11 @@ def _position(text: str) -> str:
 
 
 def _readable(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists in words, errors in one line."""
+    """Lists in words, positions short."""
     shown = dict(item)
     for name, value in item.items():
         if isinstance(value, list):
             shown[name] = ", ".join(str(part) for part in value)
         elif name == "position" and value:
             shown[name] = _position(value)
-        elif name in ("error", "reason") and value:
-            shown[name] = display.error_text(value)
     return shown
