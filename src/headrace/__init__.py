@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.model.function import function
+
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
 
 __version__ = "0.1.0"
-__all__ = ["open"]
+__all__ = ["function", "open"]
 
 
 @contextmanager

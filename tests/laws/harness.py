@@ -59,6 +59,7 @@ from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.definition import ViewDefinition
 from headrace.model.delivery import WEIGHT
+from headrace.sql.user_functions import UserFunctions, user_function
 from headrace.state.rows import consolidate, difference
 from headrace.state.run import open_run
 
@@ -74,7 +75,7 @@ class Operator:
     """What is held to the law together. The first column of every query is ``case_id``.
 
     ``truncated``: tables that histories empty. ``judged``: whether batch's own reading of the log is held to the
-    replayed tables too. ``judges``: how batch is asked, for queries that do not keep cases apart by themselves.
+    replayed tables too. ``judges``: how batch is asked, for queries that do not keep cases apart by themselves. ``functions``: of users.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Operator:
     truncated: tuple[str, ...] = ()
     judged: bool = False
     judges: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -124,7 +126,9 @@ class Circuits:
         self.spark, self.operator, self.folder = spark, operator, folder
         self.relations = {t.name: t.relation for t in operator.tables}
         definitions = [ViewDefinition(name, sql) for name, sql in operator.queries.items()]
-        self.compilation: Compilation = Compiler(spark).compile(self.relations, definitions, {})
+        self.functions = UserFunctions.of(user_function(n, made) for n, made in operator.functions.items())
+        compiler = Compiler(spark, self.functions)
+        self.compilation: Compilation = compiler.compile(self.relations, definitions, {})
         assert not self.compilation.refused, self.compilation.refused
         for name, view in self.compilation.views.items():
             assert view.schema.names[0] == CASE, f"{operator.name}.{name} does not begin with {CASE}"
@@ -225,7 +229,7 @@ class Circuits:
     ) -> None:
         """Against batch over the tables as they were at every point."""
         replayed = replay(self.operator.tables, plan, cases)
-        judge, at = Batch(self.spark), points(plan)
+        judge, at = Batch(self.spark, functions=self.functions), points(plan)
         for table in self.operator.tables:
             relation = table.relation
             rows = [

@@ -22,6 +22,7 @@ from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
 from headrace.sql.canonical import canonical, execute, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.sql.present import literal
+from headrace.sql.user_functions import NONE, UserFunctions
 from headrace.state.rows import consolidate
 from headrace.state.run import column, open_run
 
@@ -146,9 +147,10 @@ class Batch:
     ``now_us``: the present time for them, in microseconds since the epoch; the real time by default.
     """
 
-    def __init__(self, spark: SparkSession, now_us: int | None = None) -> None:
+    def __init__(self, spark: SparkSession, now_us: int | None = None, functions: UserFunctions = NONE) -> None:
         self.spark = spark.newSession()
-        self.catalyst = Catalyst(self.spark)
+        functions.register(self.spark)
+        self.catalyst = Catalyst(self.spark, functions)
         self.present = None if now_us is None else partial(literal, self.catalyst, now_us)
 
     def over_log(self, log: Path, tables: Mapping[str, Relation], upto: int) -> None:

@@ -39,6 +39,7 @@ from headrace.sql.lowering.base import output_types, refuse
 from headrace.sql.lowering.linear import LEAF_PREFIX
 from headrace.sql.plan import lower
 from headrace.sql.present import last_tick
+from headrace.sql.user_functions import NONE, UserFunctions
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,18 @@ class Compilation:
 class Compiler:
     """Compiles view definitions against tables. Bound to a session, whose temporary views it replaces."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, functions: UserFunctions = NONE) -> None:
         self.spark = spark
         self.catalyst = Catalyst(spark)
+        self.use(functions)
         self.clocked = False  # whether the session knows the clock's relation
         self._registered: dict[str, tuple[str, str]] = {}  # by this compilation: name -> (feed, columns)
+
+    def use(self, functions: UserFunctions) -> None:
+        """The functions of users that views may call from now on."""
+        if functions is not self.catalyst.functions:
+            functions.register(self.spark)
+            self.catalyst.functions = functions
 
     def compile(
         self, tables: Mapping[str, Relation], definitions: Iterable[ViewDefinition], known: Mapping[str, ViewRecord]

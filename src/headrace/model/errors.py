@@ -21,6 +21,8 @@ CODES: dict[str, str] = {
     "sql.analysis": "Spark refuses the query.",
     "sql.not_deterministic": "The SQL contains an expression whose value is not determined by its input.",
     "sql.not_incremental": "The query is valid but cannot be maintained incrementally yet.",
+    # functions of users
+    "function.invalid": "A function in Python cannot be used in views.",
     # views
     "view.unknown": "There is no view of that name.",
     "view.has_readers": "Other views read this view.",

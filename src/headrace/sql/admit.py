@@ -205,9 +205,12 @@ class _Gate:
 
     def function(self, expression: Any, parts: list[str]) -> None:
         name = ".".join(parts)
+        functions = self.tree.catalyst.functions
+        if name.lower() in functions.known:
+            return
         verdict = verdicts().get(name.lower())
         if verdict is None:
-            known = [v.name for v in verdicts().values() if v.kind != "refused"]
+            known = [v.name for v in verdicts().values() if v.kind != "refused"] + list(functions.known)
             raise HeadraceError(
                 "sql.refused",
                 f"the function {name} is not admitted in a view",
@@ -288,6 +291,7 @@ def _output_name(catalyst: Catalyst, expression: Any, columns: list[str | None])
 
 # -- after analysis -----------------------------------------------------------------------------------------
 
+OF_USERS = ("PythonUDF", "PythonUDAF")
 _RESOLVED: dict[str, tuple[str, str]] = {
     "CurrentTime": ("sql.not_deterministic", REFUSALS["CurrentTime"][1]),
     **dict.fromkeys(
@@ -323,7 +327,7 @@ def _check_resolved(tree: Tree, expression: Any, where: str) -> None:
     if kind in ("AttributeReference", "Literal", "OuterReference"):
         return
     children = tree.evaluated(expression)
-    if kind in _RESOLVED:
+    if kind in _RESOLVED and not (kind in OF_USERS and str(expression.name()).lower() in tree.catalyst.functions.known):
         code, why = _RESOLVED[kind]
         what = f"{expression.prettyName()} is not admitted in a view"
         raise HeadraceError(code, what, where=origin_place(where, expression), why=why)

@@ -22,6 +22,7 @@ from headrace.sql.tree import SUBQUERIES, Tree
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
 _PASSING = ("Project", "SubqueryAlias")
+_EVALUATING = ("ArrowEvalPython", "BatchEvalPython")
 
 
 def canonical(catalyst: Catalyst, optimized_plan: Any, *, for_batch: bool) -> Any:
@@ -79,6 +80,8 @@ class _Canonical:
             return self.windows.rewrite(plan)
         if kind == "Sort":
             return self.sort(plan, limited)
+        if kind in _EVALUATING:
+            return self.evaluated(plan)
         if kind == "Generate" and self.for_batch:
             return self.generated(plan)
         if kind in _LIMITS:
@@ -117,6 +120,17 @@ class _Canonical:
             return self.aggregates.replace(expression, exact)
 
         return self.tree.with_expressions(plan, lambda e: self.tree.transformed(e, close))
+
+    def evaluated(self, plan: Any) -> Any:
+        """Calls of Python functions as columns again; Spark takes them out once more where it runs the plan."""
+        attributes = self.catalyst.items(plan.resultAttrs())
+        nothing = self.catalyst.seq([])
+        calls = [
+            self.build.expressions.Alias(call, a.name(), a.exprId(), nothing, self.build.none(), nothing)
+            for call, a in zip(self.catalyst.items(plan.udfs()), attributes, strict=True)
+        ]
+        below = self.catalyst.items(plan.child().output())
+        return self.catalyst.logical.Project(self.catalyst.seq([*below, *calls]), plan.child())
 
     def generated(self, plan: Any) -> Any:
         """What a generator makes, under ids of its own.

@@ -13,13 +13,18 @@ from pyspark.sql.classic.column import Column
 from headrace.circuit.node import Expression
 from headrace.model.errors import HeadraceError
 from headrace.sql.local import local
+from headrace.sql.user_functions import NONE, UserFunctions
 
 
 class Catalyst:
-    """The JVM classes that lowering needs, looked up once. Bound to one session."""
+    """The JVM classes that lowering needs, looked up once. Bound to one session.
 
-    def __init__(self, spark: SparkSession) -> None:
+    ``functions``: those of users, which the session has been told of.
+    """
+
+    def __init__(self, spark: SparkSession, functions: UserFunctions = NONE) -> None:
         self.spark = spark
+        self.functions = functions
         self.jvm: Any = spark.sparkContext._jvm
         catalyst = self.jvm.org.apache.spark.sql.catalyst
         self.expressions = catalyst.expressions
@@ -103,9 +108,11 @@ def singleton(scala_class: Any, name: str) -> Any:
 
 
 def literals(catalyst: Catalyst, expression: Any) -> str:
-    """Types of the literals and casts inside, which ``toString`` leaves out and equality needs."""
+    """What ``toString`` leaves out and equality needs: types of literals, which code a user's function has."""
     kind = class_name(expression)
     own = f"{kind}:{expression.dataType().sql()};" if kind == "Literal" else ""
+    if kind == "PythonUDF":
+        own = f"{catalyst.functions.digest(str(expression.name()))};"
     return own + "".join(literals(catalyst, child) for child in catalyst.items(expression.children()))
 
 

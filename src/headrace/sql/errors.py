@@ -17,6 +17,16 @@ PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 _PLACES = (re.compile(r"line (\d+),? pos (\d+)"), re.compile(r"line (\d+), position (\d+)"))
 _UNKNOWN_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
 
+# What to write instead, by Spark's error class.
+_REWRITES = {
+    "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF": (
+        "give the whole array to the function, or explode it first and call the function on each row"
+    ),
+    "UNSUPPORTED_FEATURE.PYTHON_UDF_IN_ON_CLAUSE": (
+        "compute it in a subquery of the side whose columns it reads, and join by that column"
+    ),
+}
+
 
 def place(where: str, line: int | None, column: int | None) -> str:
     """``views/x.sql:LINE:COL``, both from 1; without a file ``line L, column C``; what is not known is left out."""
@@ -62,7 +72,9 @@ def analysis_error(error: Exception, where: str) -> HeadraceError:
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         name = _plain(given.get("relationName", ""))
         return HeadraceError("sql.unknown_relation", f"there is no table or view '{name}'", where=spot)
-    return HeadraceError("sql.analysis", message, where=spot, why=f"Spark: {condition}")
+    return HeadraceError(
+        "sql.analysis", message, where=spot, why=f"Spark: {condition}", next=_REWRITES.get(condition, "")
+    )
 
 
 def did_you_mean(name: str, known: list[str]) -> str:

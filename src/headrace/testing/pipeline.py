@@ -40,6 +40,8 @@ from headrace.testing.tables import relations
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.sql.user_functions import UserFunctions
+
 Time: TypeAlias = datetime.datetime | str
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ROWS_MAX = 1 << 62  # a step takes all that it is given
@@ -64,6 +66,7 @@ class Pipeline:
         views: Mapping[str, str],
         keys: Mapping[str, Sequence[str]] | None = None,
         *,
+        functions: Mapping[str, Any] | None = None,
         spark: SparkSession | None = None,
         settings: Mapping[str, Any] | None = None,
         now: Time | None = None,
@@ -75,23 +78,25 @@ class Pipeline:
 
         session = spark if spark is not None else open_session(chosen)
         offered = relations(session, tables, keys or {})
-        self._open(session, chosen, offered, [ViewDefinition(name, sql) for name, sql in views.items()], now)
+        definitions = [ViewDefinition(name, sql) for name, sql in views.items()]
+        self._open(session, chosen, offered, definitions, now, user_functions(functions or {}))
 
     @classmethod
     def over(
         cls, tables: Mapping[str, Relation], views: Iterable[ViewDefinition], settings: Settings,
-        spark: SparkSession | None = None, now: Time | None = None,
+        spark: SparkSession | None = None, now: Time | None = None, functions: UserFunctions | None = None,
     ) -> Self:  # fmt: skip
         """The same for definitions that a project has."""
         from headrace.engine.session import open_session
 
         made = cls.__new__(cls)
-        made._open(spark if spark is not None else open_session(settings), settings, dict(tables), list(views), now)
+        session = spark if spark is not None else open_session(settings)
+        made._open(session, settings, dict(tables), list(views), now, functions or user_functions({}))
         return made
 
     def _open(
         self, spark: SparkSession, settings: Settings, tables: dict[str, Relation], views: list[ViewDefinition],
-        now: Time | None,
+        now: Time | None, functions: UserFunctions,
     ) -> None:  # fmt: skip
         from headrace.testing.stepped import Stepped
 
@@ -100,7 +105,7 @@ class Pipeline:
         self._tables = tables
         self._closed = False
         try:
-            self._at = Stepped(Path(self._folder.name), spark, settings, tables, views, now_us)
+            self._at = Stepped(Path(self._folder.name), spark, settings, tables, views, now_us, functions)
         except BaseException:
             self._folder.cleanup()
             raise
@@ -236,6 +241,15 @@ def _settings(given: Mapping[str, Any]) -> Settings:
             hint = did_you_mean(name, known) or f"settings: {', '.join(sorted(known))}"
             raise HeadraceError("config.unknown_key", f"there is no setting '{name}'", next=hint)
     return Settings(**{"step_rows": _ROWS_MAX, **given})
+
+
+def user_functions(given: Mapping[str, Any]) -> UserFunctions:
+    """Functions for views by their names. Raises ``HeadraceError`` (config.invalid, function.invalid)."""
+    from headrace.sql.user_functions import UserFunctions, user_function
+
+    for name in given:
+        check_name("function", name)
+    return UserFunctions.of(user_function(name, function) for name, function in given.items())
 
 
 def _microseconds(now: Time) -> int:

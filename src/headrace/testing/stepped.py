@@ -31,6 +31,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import ORDINAL, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
+from headrace.sql.user_functions import UserFunctions
 from headrace.state.rows import consolidate
 from headrace.state.run import open_run
 from headrace.testing.changes import Rows, changes
@@ -44,11 +45,12 @@ class Stepped:
 
     def __init__(
         self, folder: Path, spark: SparkSession, settings: Settings, tables: Mapping[str, Relation],
-        views: Sequence[ViewDefinition], now_us: int | None,
+        views: Sequence[ViewDefinition], now_us: int | None, functions: UserFunctions,
     ) -> None:  # fmt: skip
         """``now_us``: the time that the clock stands at, in microseconds since the epoch; None: it goes."""
         self.now_us = now_us
         self.folder, self.settings, self.tables, self.definitions = folder, settings, dict(tables), tuple(views)
+        self.functions = functions
         self.spark = settled(spark.newSession(), settings)
         self.tally, self.refused = Tally(), dict[str, pa.Table]()
         self.open()
@@ -62,7 +64,7 @@ class Stepped:
 
     def open(self) -> None:
         self.catalog, self.log = Catalog(self.folder / "catalog.db"), LogWriter(self.folder / "log")
-        self.compiler = Compiler(self.spark)
+        self.compiler = Compiler(self.spark, self.functions)
         self.maintainer = Maintainer(
             self.spark, self.folder, self.catalog, self.log, self.settings, self.tell, counting=True
         )
@@ -169,7 +171,7 @@ class Stepped:
 
     def batch(self, view: str) -> pa.Table:
         maintainer = self.maintainer
-        batch = Batch(self.spark, shown(maintainer.kept))
+        batch = Batch(self.spark, shown(maintainer.kept), self.functions)
         settled(batch.spark, self.settings)
         tables = {name: relation for name, relation in maintainer.tables.items() if name != CLOCK.name}
         batch.over_log(self.folder / "log", tables, maintainer.frontier)
