@@ -1,0 +1,118 @@
+"""Goal: the five minutes and the Python of README.md work as they stand there.
+
+Method: its blocks are taken out of the document and run, on a project that `headrace init` has made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+README = Path(__file__).parents[2] / "README.md"
+WAIT_S = 60
+PORT = 7071  # of the tour; the test asks for a free one
+
+
+def blocks(language: str) -> list[str]:
+    """The code of README.md in one language (or, without one, its commands), in order."""
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [code for name, code in fences if name == language]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    shell("headrace init shop", tmp_path)
+    folder = tmp_path / "shop"
+    source = folder / "sources/shop.yaml"
+    assert yaml.safe_load(source.read_text()) == yaml.safe_load(blocks("yaml")[0])
+    assert yaml.safe_load((folder / "sinks/local.yaml").read_text()) == yaml.safe_load(blocks("yaml")[1])
+    assert re.sub("--.*\n", "", (folder / "views/revenue.sql").read_text()) == blocks("sql")[0]
+    source.write_text(source.read_text().replace(f"port: {PORT}", "port: 0"))
+    return folder
+
+
+def shell(command: str, folder: Path, stdin: str = "") -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path}, check=False, input=stdin,
+        capture_output=True, text=True, timeout=WAIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture
+def up(shop: Path) -> Iterator[str]:
+    """`headrace up` of the tour; gives the address that it listens at."""
+    begin = [line.partition("#")[0].strip() for line in blocks("")[1].splitlines()]
+    assert begin == ["headrace init shop && cd shop", "headrace plan", "headrace up"]
+    command = [str(Path(sys.executable).with_name("headrace")), *begin[-1].split()[1:], "--json"]
+    with subprocess.Popen(command, cwd=shop, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        ready: dict[str, Any] = next(e for e in map(json.loads, process.stdout) if e["event"] == "ready")
+        try:
+            yield next(s["endpoint"] for s in ready["sources"]).removeprefix("http://")
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def in_duckdb(path: Path) -> list[Any]:
+    """The view in the sink; nothing while the sink has the file, or has not made the table."""
+    try:
+        with duckdb.connect(str(path), read_only=True) as reader:
+            return reader.sql("SELECT region, orders, CAST(revenue AS varchar) FROM revenue").fetchall()
+    except duckdb.Error:
+        return []
+
+
+def test_the_five_minutes(shop: Path, up: str) -> None:
+    push, beside = blocks("")[2:4]
+    assert push.startswith(f"curl -s 127.0.0.1:{PORT}/transactions ")
+    assert json.loads(shell(push.replace(f"127.0.0.1:{PORT}", up), shop)) == {"commit": 2}
+    until(lambda: "12.50" in shell("headrace show revenue", shop))
+    until(lambda: in_duckdb(shop / "views.duckdb") == [("north", 1, "12.50")])
+    told = {}
+    for line in beside.splitlines():
+        command = line.partition("  #")[0].strip()
+        verb = command.split()[1]
+        if verb == "watch":
+            command = f"timeout --preserve-status --signal INT 3 {command}"
+        if verb == "drop":
+            command += " --yes"
+        told[verb] = shell(command, shop)
+    assert list(told) == ["views", "show", "watch", "sql", "explain", "verify", "test", "drop"]
+    assert "north" in told["show"] and "north" in told["watch"] and "12.50" in told["sql"]
+    assert "aggregate" in told["explain"]
+    assert "0 differences" in told["verify"]
+
+
+def test_from_python(
+    spark: Any, shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.parent)
+    running, testing = blocks("python")
+    assert len([line for line in running.splitlines() if line]) <= 10
+    exec(running, {})
+    assert capsys.readouterr().out == "[{'region': 'south', 'orders': 1, 'revenue': Decimal('7.00')}]\n0\n"
+    exec(testing, {})
