@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.catalog import project
-from headrace.model.definition import Settings, SinkDefinition, SourceDefinition, ViewDefinition
+from headrace.model.definition import FunctionFile, Settings, SinkDefinition, SourceDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 
 GOOD = {
@@ -54,6 +54,14 @@ def test_everything_written_is_read(tmp_path: Path) -> None:
             "some", "postgres", ("revenue",), {"revenue": ("one",)}, {"dsn": "env:DSN"}, tmp_path / "sinks/some.yaml"
         ),
     )
+
+
+def test_functions_are_known_by_name_without_running_their_file(tmp_path: Path) -> None:
+    text = "import sys\nsys.exit('it ran')\n\n@function\ndef a(x: int) -> int: return x\n\ndef b(): pass\n"
+    text += "@headrace.function(returns='int')\n@other\ndef c(x): return x\n"
+    read = project.read(write(tmp_path, {**GOOD, "functions/some.py": text, "functions/__init__.py": ""}))
+    assert read.functions == (FunctionFile("some", text, ("a", "c"), tmp_path / "functions/some.py"),)
+    assert read.settings.code is False
 
 
 def test_a_secret_stays_a_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +133,9 @@ MAIN, SOURCE, SINK = "headrace.yaml", "sources/shop.yaml", "sinks/x.yaml"
         ("views/clicks.sql", "SELECT 1", "config.invalid", "views/clicks.sql", "views/Clicks.sql have the same name"),
         ("views/empty.sql", "-- to do\n/* later\n */ ;\n", "config.invalid", "views/empty.sql", "has no SQL"),
         ("views/sub/deep.sql", "SELECT 1", "config.invalid", "views/sub", "move them to views/"),
+        ("functions/f.py", "def f(): pass\n", "config.invalid", "functions/f.py", "declares no function"),
+        ("functions/f.py", "@function\ndef f(:\n", "config.invalid", "functions/f.py:2", "is not Python"),
+        ("functions/f.py", "@function\ndef f(): pass\n" * 2, "config.invalid", "functions/f.py:4", "in line 2 too"),
         (SINK, "type: d\nviews: [revenue, revenu]\n", "view.unknown", "sinks/x.yaml:2", "did you mean 'revenue'?"),
         (SINK, "type: d\nviews: [no]\n", "config.invalid", "sinks/x.yaml:2", "a list of names"),
         (SINK, "type: d\nviews: []\n", "config.invalid", "sinks/x.yaml:2", "names no view"),
@@ -141,6 +152,13 @@ def test_a_mistake_is_named_with_its_place(
     error = refused(tmp_path, **{name: text})
     assert (error.code, error.where) == (code, where)
     assert said in str(error)
+
+
+def test_two_files_with_a_function_of_one_name_are_refused(tmp_path: Path) -> None:
+    text = "@function\ndef {}(): pass\n"
+    error = refused(tmp_path, **{"functions/a.py": text.format("f"), "functions/b.py": text.format("F")})
+    assert (error.code, error.where) == ("config.invalid", "functions/b.py:2")
+    assert "functions/a.py:2" in error.what
 
 
 def test_a_time_zone_is_checked_where_the_machine_knows_them(tmp_path: Path) -> None:

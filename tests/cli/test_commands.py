@@ -38,6 +38,10 @@ PLAN: dict[str, Any] = {
         {"action": "drop", "kind": "view", "name": "old", "reason": "its file is gone", "affects": []},
     ],
     "tables": {"shop": ["customers", "orders"]},
+    "functions": [
+        {"name": "gross", "file": "functions/prices.py", "allowed": True, "views": ["clicks", "revenue"]},
+        {"name": "net", "file": "functions/prices.py", "allowed": False, "views": []},
+    ],
     "views": [
         {"name": "clicks", "incremental": True, "operators": ["aggregate"], "refused": None, "warnings": []},
         {
@@ -156,6 +160,8 @@ def test_plan_reads_like_a_plan_and_fails_for_a_refused_view(folder: Path, answe
         "        where: views/draw.sql:2",
         "        next:  leave it out",
         "  - view old      its file is gone",
+        "    code gross  functions/prices.py; called by clicks, revenue",
+        "    code net  functions/prices.py; not allowed to run: headrace.yaml does not say `code: true`",
         "",
         "warning: orders has no key: it is taken as insert-only",
         "",

@@ -78,6 +78,15 @@ steps:
   - given: {payments: [{id: 1, amount: 2}, {id: 1, amount: 3}]}
     expect: {paid: [{amount: 3}]}
 """
+PAYING = """
+from decimal import Decimal
+
+from headrace import function
+
+@function(returns="decimal(4,1)")
+def half(amount: int) -> Decimal:
+    return Decimal(amount) / 2
+"""
 
 
 @pytest.fixture
@@ -96,7 +105,9 @@ def outcome(path: Path, spark: Any, *names: str) -> dict[str, Any]:
 def test_given_and_expected_rows(shop: ProjectFolder, spark: Any) -> None:
     shop.write("tests/good.yaml", GOOD)
     shop.write("tests/wrong.yaml", WRONG)
-    shop.write("views/paid.sql", "select amount from payments")
+    shop.settings(code=True)
+    shop.write("functions/paying.py", PAYING)
+    shop.write("views/paid.sql", "select half(amount) * 2 amount from payments")
     shop.write("tests/declared.yaml", DECLARED)
     shop.write("tests/bad.yaml", "steps:\n  - given:\n      orders:\n        - {id: 1}\n        - {idd: 2}\n")
     shop.write("tests/unknown.yaml", "steps:\n  - given:\n      ordrs: []\n")

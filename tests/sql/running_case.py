@@ -2,7 +2,7 @@
 
 A file names tables (columns and key, as a source of type http declares them), views, transactions and what the views
 hold at the end. A transaction maps each table to lists of rows by verb, in the order of the columns; a delete gives
-the key alone where there is one; ``truncate: true`` empties. ``clock`` in the place of tables moves the clock, and at
+the key alone where there is one; ``truncate: true`` empties. ``functions``: the Python that views call. ``clock`` in the place of tables moves the clock, and at
 the top of the file says what it stands at when the case begins; by itself it stands still. The rows go through the source, the log and the engine's
 own step; nothing is replaced but the thread that drives the steps.
 """
@@ -13,7 +13,7 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,14 @@ from typing import Any
 import pytest
 import yaml
 
+from headrace.catalog.functions import read_functions
 from headrace.catalog.store import StepRecord
 from headrace.engine import maintain
 from headrace.engine.clock import tick
 from headrace.engine.failures import MISMATCH
 from headrace.engine.pipeline import Pipeline
 from headrace.engine.program import Frames
-from headrace.model.definition import Project, Settings, SourceDefinition, ViewDefinition
+from headrace.model.definition import FunctionFile, Project, Settings, SourceDefinition, ViewDefinition
 from headrace.serve import snapshot
 
 SOURCE = "pushed"
@@ -45,6 +46,7 @@ class Case:
     transactions: tuple[Mapping[str, Any], ...]
     expected: Mapping[str, Rows]
     clock_us: int = 0
+    functions: str = ""  # the text of a file of functions/
 
     def document(self, transaction: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """A transaction in the form that the source takes."""
@@ -68,7 +70,10 @@ def read_case(path: Path) -> Case:
     expected = {view: Counter(_shown(row) for row in rows) for view, rows in document["expected"].items()}
     assert expected.keys() == document["views"].keys(), path.name
     began = microseconds(document.get("clock", "1970-01-01"))
-    return Case(path.stem, document["tables"], document["views"], tuple(document["transactions"]), expected, began)
+    return Case(
+        path.stem, document["tables"], document["views"], tuple(document["transactions"]), expected, began,
+        document.get("functions", ""),
+    )  # fmt: skip
 
 
 def microseconds(time: str | datetime.date) -> int:
@@ -88,11 +93,11 @@ class Running:
         self.case, self.folder = case, folder
         folder.mkdir(parents=True, exist_ok=True)
         source = SourceDefinition(SOURCE, "http", {"listen": False, "tables": dict(case.tables)})
-        settings = Settings(name=case.name, partitions=partitions)
+        settings = Settings(name=case.name, partitions=partitions, code=bool(case.functions))
         views = tuple(ViewDefinition(n, sql) for n, sql in case.views.items())
         self.events: list[dict[str, Any]] = []
         self.now_us = case.clock_us
-        self.project = Project(folder, settings, (source,), views)
+        self.project = Project(folder, settings, (source,), views, functions=functions_in(case.functions, folder))
         self.pipeline = self._opened()
 
     def _opened(self) -> Pipeline:
@@ -105,7 +110,7 @@ class Running:
         """Take the case's views, or these in their place."""
         if views is not None:
             definitions = tuple(ViewDefinition(n, sql) for n, sql in views.items())
-            self.project = Project(self.project.path, self.project.settings, self.project.sources, definitions)
+            self.project = replace(self.project, views=definitions)
         answer = self.pipeline.apply(self.project)
         refused = self.pipeline.refused
         assert not refused, {name: str(error) for name, error in refused.items()}
@@ -172,6 +177,14 @@ class Running:
         self.pipeline = self._opened()
         self.pipeline.carry_out(self.project)
         assert not any(MISMATCH in str(event) for event in self.events), self.events
+
+
+def functions_in(text: str, folder: Path) -> tuple[FunctionFile, ...]:
+    """``text`` as the one file of functions/ in a project."""
+    path = folder / "functions" / "declared.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return read_functions([("declared", path)], folder) if text else ()
 
 
 @contextmanager

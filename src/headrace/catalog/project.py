@@ -1,7 +1,7 @@
-"""A project folder -> ``Project``: headrace.yaml, sources/*.yaml, views/*.sql, sinks/*.yaml.
+"""A project folder -> ``Project``: headrace.yaml, sources/*.yaml, views/*.sql, sinks/*.yaml, functions/*.py.
 
-Nothing is connected to and no secret is resolved here; a connector's own options stay as they were written
-and are checked by the connector. Definitions are sorted by name.
+Nothing is connected to, no code is run and no secret is resolved here; a connector's own options stay as they were
+written and are checked by the connector. Definitions are sorted by name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.document import Document, did_you_mean, load, read_text
+from headrace.catalog.functions import FOLDER, read_functions
 from headrace.model.definition import Project, Settings, SinkDefinition, SourceDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 
@@ -62,6 +63,7 @@ def read(folder: Path) -> Project:
             _sink(load(path, folder), name, path, [view.name for view in views])
             for name, path in files(folder, "sinks", ".yaml")
         ),
+        functions=read_functions(files(folder, FOLDER, ".py"), folder),
     )
 
 

@@ -10,7 +10,8 @@ from headrace.control.running import Progress, Running
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """``{"changes": [...], "tables": {...}, "views": [...], "warnings": [...]}`` for the files as they are now."""
+    """``{"changes": [...], "tables": {...}, "functions": [...], "views": [...], "warnings": [...]}``, for the files as
+    they are now."""
     project = read(running.path)
     progress({"text": f"planning {len(project.views)} views"})
     return running.pipeline.plan(project)

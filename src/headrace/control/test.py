@@ -109,9 +109,11 @@ def _outcome(project: Project, example: Example, document: Document, tables: _Ta
         relations = {**tables.relations, **_declared(example, document, spark)}
         _check_tables(example, document, tables, relations)
         views = _needed(project, example, relations, spark)
+        from headrace.engine.functions import functions_of
         from headrace.testing import Pipeline
 
-        with Pipeline.over(relations, views, project.settings, spark, _now(document, example.now, "now")) as pipeline:
+        now, functions = _now(document, example.now, "now"), functions_of(project)
+        with Pipeline.over(relations, views, project.settings, spark, now, functions) as pipeline:
             steps = [_stepped(pipeline, step, document, number) for number, step in enumerate(example.steps)]
     except HeadraceError as error:
         return {"passed": False, "steps": [], "error": error.as_dict()}
@@ -135,8 +137,9 @@ def _check_tables(example: Example, document: Document, tables: _Tables, relatio
 def _needed(project: Project, example: Example, relations: Mapping[str, Relation], spark: Any) -> list[ViewDefinition]:
     """The views that a test names, and those that they read."""
     from headrace.engine.compile import Compiler
+    from headrace.engine.functions import functions_of
 
-    compilation = Compiler(spark).compile(relations, project.views, {})
+    compilation = Compiler(spark, functions_of(project)).compile(relations, project.views, {})
     wanted = {view for step in example.steps for view in (*step.expected, *step.failing)}
     pending = list(wanted)
     while pending:

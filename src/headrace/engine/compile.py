@@ -50,6 +50,7 @@ class Compiled:
     schema: ViewSchema
     root: Node
     reads: tuple[str, ...]
+    calls: tuple[str, ...] = ()  # functions of users, by their lower-case names
 
     @property
     def feed(self) -> str:
@@ -154,7 +155,7 @@ class Compiler:
             version = known.schema.version if same else known.schema.version + 1
         order = tuple(spelled(o.column, o.descending, o.nulls_last) for o in admitted.order)
         schema = ViewSchema(definition.name, version, schema_columns, key, order)
-        return Compiled(definition, schema, root, admitted.relations)
+        return Compiled(definition, schema, root, admitted.relations, admitted.functions)
 
     def optimized(self, definition: ViewDefinition) -> Any:
         try:

@@ -23,9 +23,10 @@ from headrace.engine.clock import shown
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
+from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer
-from headrace.engine.plan import changes
+from headrace.engine.plan import called, changes
 from headrace.engine.reopen import reopen
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
@@ -90,7 +91,7 @@ class Pipeline:
         self.log = LogWriter(self.folder / "log")
         self.clock = Clock(self.folder / "log")
         self.spark = open_session(self.project.settings)
-        self.compiler = Compiler(self.spark)
+        self.compiler = Compiler(self.spark, functions_of(self.project))
         self.maintainer = Maintainer(self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell)
         reopen(self.maintainer, self.compiler)
         self.recovered = True
@@ -193,6 +194,7 @@ class Pipeline:
 
     def compiled(self, project: Project, tables: attach.Tables) -> Compilation:
         relations = {name: relation for name, (_, relation) in tables.items()}
+        self.compiler.use(functions_of(project))
         return self.compiler.compile(relations, project.views, self.catalog.views())
 
     def plan(self, project: Project | None = None) -> dict[str, Any]:
@@ -233,6 +235,7 @@ class Pipeline:
         return {
             "changes": changes(project, before, compilation, self.catalog.views(), self.catalog.relations(), sinks),
             "tables": used,
+            "functions": called(project, compilation),
             "views": views,
             "warnings": warnings,
         }
@@ -385,11 +388,11 @@ class Pipeline:
         """One SELECT over tables and views, all at the present frontier."""
         offered = {name: relation for name, (_, relation) in self.catalog.relations().items()}
         names = [*offered, *self.catalog.views()]
-        admitted = admit(self.compiler.catalyst, text, names)
+        batch = Batch(self.spark, functions=functions_of(self.project))
+        admitted = admit(batch.catalyst, text, names)
         ticket, commit, files = self.on_engine(lambda: self.maintainer.pin(list(admitted.relations)))
         try:
             with self._batch_lock:
-                batch = Batch(self.spark)
                 for name in admitted.relations:
                     columns = offered[name].columns if name in offered else self.catalog.views()[name].schema.columns
                     if name in offered and not files[name]:
@@ -427,7 +430,7 @@ class Pipeline:
         commit, found, chosen, tables, now_us = self.on_engine(held)
         results = []
         with self._batch_lock:
-            batch = Batch(self.spark, now_us)
+            batch = Batch(self.spark, now_us, functions_of(self.project))
             batch.over_log(self.folder / "log", tables, commit)
             for compiled in chosen:
                 batch.define(compiled.schema.name, compiled.definition.sql, compiled.schema.columns)

@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.catalog.store import ViewRecord
 from headrace.engine.compile import Compilation
+from headrace.engine.functions import shown
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.schema import Relation
 
@@ -48,6 +49,20 @@ def changes(
     return entries + _connectors("sink", project.sinks, before.sinks, sinks)
 
 
+def called(project: Project, compilation: Compilation) -> list[dict[str, Any]]:
+    """The functions of the project: ``name``, ``file``, whether it is ``allowed`` to run, ``views`` that call it."""
+    return [
+        {
+            "name": name,
+            "file": shown(file),
+            "allowed": project.settings.code,
+            "views": [view for view, compiled in compilation.views.items() if name.lower() in compiled.calls],
+        }
+        for file in project.functions
+        for name in file.declares
+    ]
+
+
 def _connectors(
     kind: str,
     wanted: Sequence[SourceDefinition | SinkDefinition],
@@ -73,7 +88,7 @@ def _why(record: ViewRecord, columns: tuple[str, ...]) -> str:
         return f"it failed: {record.reason}"
     if record.schema.names != columns:
         return f"columns change from {', '.join(record.schema.names)} to {', '.join(columns)}"
-    return "its query, or a view it reads, changes"
+    return "its query, a function it calls, or a view it reads, changes"
 
 
 def _sinks_of(project: Project, view: str) -> list[str]:

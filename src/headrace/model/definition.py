@@ -37,6 +37,16 @@ class ViewDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionFile:
+    """``functions/NAME.py``: Python with functions that views may call. ``declares``: their names."""
+
+    name: str
+    text: str
+    declares: tuple[str, ...]
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SinkDefinition:
     """``sinks/NAME.yaml``: the connector's ``type``, its options, and the views it takes (all by default)."""
 
@@ -85,6 +95,7 @@ class Settings:
     ansi: bool = True
     checkpoint_seconds: float = 30.0
     clock_seconds: float = 1.0  # how far the clock of views may be behind when they change
+    code: bool = False  # whether the files of functions/ may run
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
 
 
@@ -97,3 +108,4 @@ class Project:
     sources: tuple[SourceDefinition, ...] = ()
     views: tuple[ViewDefinition, ...] = ()
     sinks: tuple[SinkDefinition, ...] = ()
+    functions: tuple[FunctionFile, ...] = ()

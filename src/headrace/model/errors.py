@@ -23,6 +23,7 @@ CODES: dict[str, str] = {
     "sql.not_incremental": "The query is valid but cannot be maintained incrementally yet.",
     # functions of users
     "function.invalid": "A function in Python cannot be used in views.",
+    "function.not_allowed": "A view calls a function in Python, and the project's settings do not allow code.",
     # views
     "view.unknown": "There is no view of that name.",
     "view.has_readers": "Other views read this view.",

@@ -92,11 +92,13 @@ class Ordering:
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """``relations``: those read, spelled as declared, in order of first mention. ``order``: the outermost ORDER BY
-    when all its entries are output columns (named, or by number), else empty. ``plan``: Spark's parsed plan."""
+    when all its entries are output columns (named, or by number), else empty. ``plan``: Spark's parsed plan.
+    ``functions``: those of users that it calls, by their lower-case names."""
 
     relations: tuple[str, ...]
     order: tuple[Ordering, ...]
     plan: Any
+    functions: tuple[str, ...] = ()
 
 
 def admit(catalyst: Catalyst, text: str, relations: Collection[str], where: str = "") -> Admitted:
@@ -115,13 +117,14 @@ def admit(catalyst: Catalyst, text: str, relations: Collection[str], where: str 
         raise syntax_error(error, where) from None
     gate = _Gate(Tree(catalyst), {name.lower(): name for name in relations}, where)
     gate.plan(plan, frozenset())
-    return Admitted(tuple(gate.found), _presentation(catalyst, plan), plan)
+    return Admitted(tuple(gate.found), _presentation(catalyst, plan), plan, tuple(sorted(gate.called)))
 
 
 class _Gate:
     def __init__(self, tree: Tree, declared: dict[str, str], where: str) -> None:
         self.tree, self.declared, self.where = tree, declared, where
         self.found: list[str] = []
+        self.called: set[str] = set()
 
     def refused(self, node: Any, clause: str, why: str, code: str = "sql.refused") -> HeadraceError:
         return HeadraceError(code, f"{clause} is not admitted in a view", where=origin_place(self.where, node), why=why)
@@ -207,7 +210,16 @@ class _Gate:
         name = ".".join(parts)
         functions = self.tree.catalyst.functions
         if name.lower() in functions.known:
+            self.called.add(name.lower())
             return
+        if name.lower() in functions.withheld:
+            raise HeadraceError(
+                "function.not_allowed",
+                f"the function {name} is not allowed to run",
+                where=origin_place(self.where, expression),
+                why=f"{functions.withheld[name.lower()]} is code, and the project's settings do not allow code",
+                next="if you trust it: `code: true` in headrace.yaml",
+            )
         verdict = verdicts().get(name.lower())
         if verdict is None:
             known = [v.name for v in verdicts().values() if v.kind != "refused"] + list(functions.known)

@@ -52,9 +52,10 @@ class UserFunction:
 
 @dataclass(frozen=True, slots=True)
 class UserFunctions:
-    """Functions by their lower-case names."""
+    """Functions by their lower-case names. ``withheld``: name -> file of those that are not allowed to run."""
 
     known: Mapping[str, UserFunction] = field(default_factory=dict)
+    withheld: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, functions: Iterable[UserFunction]) -> UserFunctions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -58,10 +58,20 @@ def show(answer: Mapping[str, Any], done: bool = False) -> None:
         for warning in view.get("warnings", []):
             display.say(f"      {display.paint('warning', 'yellow')}: {display.plain(warning)}")
         _refusal(view)
+    _functions(answer.get("functions", []))
     for warning in answer.get("warnings", []):
         display.say(f"\n{display.paint('warning', 'yellow')}: {display.plain(warning)}")
     refused = {name for name, view in views.items() if view.get("refused")}
     display.say(f"\n{'Done' if done else 'Plan'}: {_sum(changes, refused)}.")
+
+
+def _functions(functions: Sequence[Mapping[str, Any]]) -> None:
+    """Code that runs, or would, with the rights of the product."""
+    for function in functions:
+        calls = f"called by {', '.join(function['views'])}" if function["views"] else "called by no view"
+        note = calls if function["allowed"] else "not allowed to run: headrace.yaml does not say `code: true`"
+        line = f"code {function['name']}  {function['file']}; {note}"
+        display.say(f"    {display.plain(line)}")
 
 
 def _how(view: Mapping[str, Any]) -> str:
