@@ -20,6 +20,7 @@ COSTS = {
     node.Window: "the change and the rows of its partitions",
     node.TopK: "the change x k",
     node.Running: "the change x the reach of its frames",
+    node.AsOf: "the change and the left rows from a changed right row to the next one",
     node.Limit: "the change and the rows up to the limit",
     node.Threshold: "the change and the rows that the compared value passes",
 }
@@ -33,6 +34,7 @@ NAMES = {
     node.OrderedAggregate: "ordered aggregate",
     node.TopK: "top-k",
     node.Running: "running window",
+    node.AsOf: "as-of join",
     node.Threshold: "filter by a value",
 }
 

@@ -351,6 +351,32 @@ class Running(Unary):
         return (*expressions, str((self.back, self.forward, self.growing)))
 
 
+@dataclass(frozen=True)
+class AsOf(Unary):
+    """Each left row with the last right row of its key before it in time, both from a child that has the rows of both.
+
+    ``order``: whether a row is of the left, its time, then what tells right rows of one time apart. ``lefts`` and
+    ``rights``: the output, by ordinals of the child. ``inner``: without left rows that find none; else NULLs stand
+    for it. ``inclusive``: a right row of the same time counts as before.
+    """
+
+    keys: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    lefts: tuple[int, ...]
+    rights: tuple[int, ...]
+    inner: bool
+    inclusive: bool
+
+    @property
+    def stateful(self) -> bool:
+        return True
+
+    def described(self) -> tuple[str, ...]:
+        kind = "inner" if self.inner else "left"
+        texts = (*(k.text for k in self.keys), *(s.text for s in self.order))
+        return (f"{kind}{' or equal' if self.inclusive else ''}", *texts, str((self.lefts, self.rights)))
+
+
 PREVIOUS = "previous:"  # the relation that a recursive query reads as the rows of the level before
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from headrace.catalog.store import ViewRecord, feed_of
 from headrace.circuit.node import (
     Aggregate,
+    AsOf,
     Feed,
     Filter,
     Join,
@@ -23,6 +24,7 @@ from headrace.circuit.node import (
     Single,
     Threshold,
     TopK,
+    Union,
     Window,
     has_one_row,
 )
@@ -283,6 +285,9 @@ def unique_columns(
         return tuple(names.index(k) for k in key) if key and all(k in names for k in key) else None
     if isinstance(node, Filter | Limit | Window | Running | TopK):
         return unique_columns(node.child, keys, columns)
+    if isinstance(node, AsOf) and isinstance(node.child, Union):  # of the left, then of the right
+        left = unique_columns(node.child.inputs[0], keys, columns)
+        return tuple(map(node.lefts.index, left)) if left is not None and set(left) <= set(node.lefts) else None
     if isinstance(node, Threshold):
         return unique_columns(node.left, keys, columns)
     if isinstance(node, Project):

@@ -21,8 +21,8 @@ from headrace.sql.functions import is_generator, verdicts
 from headrace.sql.tree import SUBQUERIES, Tree
 
 _PLANS = """
-Aggregate Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit LocalRelation
-Offset OneRowRelation PipeOperator Pivot Project Sort SubqueryAlias Union Unpivot UnresolvedHaving
+Aggregate AsOfJoin Distinct Except Filter Generate GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit
+LocalRelation Offset OneRowRelation PipeOperator Pivot Project Sort SubqueryAlias Union Unpivot UnresolvedHaving
 UnresolvedInlineTable UnresolvedQualify UnresolvedRelation UnresolvedSubqueryColumnAliases
 UnresolvedTVFAliases UnresolvedTableValuedFunction UnresolvedWith WithWindowDefinition
 """
@@ -59,7 +59,6 @@ _NEAR = ("a NEAREST BY join", "it is not maintained yet")
 
 # Class -> clause and why, for what is likely to be met. Whatever is on no list is refused under its class name.
 REFUSALS: dict[str, tuple[str, str]] = {
-    "AsOfJoin": ("ASOF JOIN", "it is not maintained yet"),
     "Collate": _COLLATION,
     "CompoundBody": ("BEGIN ... END", "a view is one SELECT"),
     "CurrentTime": ("current_time", "it begins anew every day; compare timestamps instead"),

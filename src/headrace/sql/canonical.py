@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from headrace.sql.as_of import AsOf
 from headrace.sql.build import Build
 from headrace.sql.canonical_aggregate import Aggregates
 from headrace.sql.canonical_window import Windows
@@ -18,6 +19,7 @@ from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.distinct import together
 from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.present import FUNCTIONS, Present, replaced_by
+from headrace.sql.total_order import total
 from headrace.sql.tree import SUBQUERIES, Tree
 
 _LIMITS = ("GlobalLimit", "LocalLimit", "Offset")
@@ -78,6 +80,8 @@ class _Canonical:
             return self.aggregate(plan)
         if kind == "Window":
             return self.windows.rewrite(plan)
+        if kind == "AsOfJoin":
+            return AsOf(self.catalyst, plan).canonical(self.for_batch)
         if kind == "Sort":
             return self.sort(plan, limited)
         if kind in _EVALUATING:
@@ -160,7 +164,7 @@ class _Canonical:
         return plan if self.for_batch else plan.child()
 
     def sorted(self, child: Any, order: list[Any]) -> Any:
-        whole = self.catalyst.seq(self.windows.total(child, [], order))
+        whole = self.catalyst.seq(total(self.build, child, [], order))
         return self.catalyst.logical.Sort(whole, True, child, self.build.none())
 
     def limit(self, plan: Any, kind: str) -> Any:

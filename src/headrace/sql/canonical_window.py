@@ -13,6 +13,7 @@ from typing import Any
 from headrace.sql.build import Build
 from headrace.sql.canonical_aggregate import Aggregates
 from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.total_order import total
 from headrace.sql.tree import Tree
 
 PEERS = ("Rank", "DenseRank", "PercentRank", "CumeDist")
@@ -54,7 +55,7 @@ class Windows:
             return plan
         node = child
         if parts.total:
-            whole = self.total(node, partition, order or given)
+            whole = total(self.build, node, partition, order or given)
             node = self.window(plan, node, partition, whole, parts.total)
         if parts.peers:
             node = self.window(plan, node, partition, order, parts.peers)
@@ -101,21 +102,6 @@ class Windows:
             new = self.expressions.WindowExpression(expression.windowFunction(), spec)
             placed.append(entry.withNewChildren(seq([new])))
         return self.catalyst.logical.Window(seq(placed), seq(partition), seq(order), child, plan.hint())
-
-    def total(self, child: Any, partition: list[Any], order: list[Any]) -> list[Any]:
-        """The user's order and after it all columns of the child that it leaves open."""
-        fixed = {e.exprId().id() for e in partition if class_name(e) == "AttributeReference"}
-        fixed |= {o.child().exprId().id() for o in order if class_name(o.child()) == "AttributeReference"}
-        added = []
-        for attribute in self.catalyst.items(child.output()):
-            floating = self.build.floating(attribute)
-            if attribute.exprId().id() not in fixed:
-                self.build.orderable(attribute, "an order in which rows may tie")
-                added.append(self.build.ascending(attribute))
-            if floating:  # -0.0 and 0.0 are equal to an order, but not the same row
-                text = self.build.cast(attribute, self.build.types.DataTypes.StringType)
-                added.append(self.build.ascending(text))
-        return order + added
 
     def entry(self, entry: Any, parts: _Parts) -> None:
         expression = entry.child()

@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace.circuit.node import Node
 from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.lowering.as_of import as_of
 from headrace.sql.lowering.base import Lowered, Lowering, Rule
 from headrace.sql.lowering.constants import nothing_but_a_row, numbers, values
 from headrace.sql.lowering.join import join
@@ -31,6 +32,7 @@ RULES: dict[str, Rule] = {
     "Expand": with_values(expand),
     "Generate": with_values(generate),
     "Join": with_values(join),
+    "AsOfJoin": as_of,
     "Aggregate": with_values(grouped),
     "Window": with_values(window),
     "GlobalLimit": limit,

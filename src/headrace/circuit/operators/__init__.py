@@ -9,6 +9,7 @@ from typing import Any
 from headrace.circuit import node
 from headrace.circuit.operators import (
     aggregate,
+    as_of,
     constant,
     feed,
     free_join,
@@ -58,4 +59,5 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.TopK: top_k.delta,
     node.Running: running.delta,
     node.Limit: limit.delta,
+    node.AsOf: as_of.delta,
 }

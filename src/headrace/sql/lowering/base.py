@@ -78,7 +78,6 @@ def refuse_keys(keys: tuple[Expression, ...]) -> None:
 def refusal(kind: str) -> HeadraceError:
     clauses = {
         "Sort": ("ORDER BY inside the query", "", "order the outermost SELECT only"),
-        "AsOfJoin": ("ASOF JOIN", "", ""),
         "Sample": ("TABLESAMPLE", "it is not deterministic", ""),
     }
     clause, why, rewrite = clauses.get(kind, (kind, f"no operator covers the plan node {kind}", ""))
