@@ -72,8 +72,7 @@ def run(folder: Path, steps: int, every: int) -> list[dict[str, float]]:
     spark = open_session(settings)
     catalog, log = Catalog(folder / "catalog.db"), LogWriter(folder / "log")
     maintainer = Maintainer(spark, folder, catalog, log, settings, lambda event: None)
-    maintainer.load({}, {})
-    maintainer.recover()
+    maintainer.recover({}, {})
     definitions = [ViewDefinition(name, sql) for name, sql in VIEWS.items()]
     views = Compiler(spark).compile({"orders": ORDERS}, definitions, {}).views
     maintainer.swap({"orders": ORDERS}, views, set())

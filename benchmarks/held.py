@@ -87,8 +87,7 @@ class Held:
             spark, folder, self.catalog, self.log, settings, self.events.append, counting=counting
         )
         self.tally = Tally()
-        self.maintainer.load({}, {})
-        self.maintainer.recover()
+        self.maintainer.recover({}, {})
         self.judge = spark.newSession()
 
     def define(self) -> float:

@@ -68,12 +68,27 @@ class Compilation:
     tables: frozenset[str]  # the tables that the views read
 
 
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A view's text as nodes, with the columns of its result and those that are unique together."""
+
+    root: Node
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+
 class Compiler:
-    """Compiles view definitions against tables. Bound to a session, whose temporary views it replaces."""
+    """Compiles view definitions against tables. Bound to a session, whose temporary views it replaces.
+
+    What the last compilation has admitted and lowered is taken again where text and relations are as they were:
+    `up` compiles after its recovery what it compiled for it, and `apply` only what an edit has changed.
+    """
 
     def __init__(self, spark: SparkSession, functions: UserFunctions = NONE) -> None:
         self.spark = spark
         self.catalyst = Catalyst(spark)
+        self._admitted: dict[Any, Admitted] = {}  # by text and all names there are
+        self._lowered: dict[Any, Lowered] = {}  # by text and the relations it reads
         self.use(functions)
         self.clocked = False  # whether the session knows the clock's relation
         self._registered: dict[str, tuple[str, str]] = {}  # by this compilation: name -> (feed, columns)
@@ -83,6 +98,7 @@ class Compiler:
         if functions is not self.catalyst.functions:
             functions.register(self.spark)
             self.catalyst.functions = functions
+            self._admitted, self._lowered = {}, {}
 
     def compile(
         self, tables: Mapping[str, Relation], definitions: Iterable[ViewDefinition], known: Mapping[str, ViewRecord]
@@ -91,13 +107,17 @@ class Compiler:
         self._registered.clear()
         wanted = {d.name: d for d in definitions}
         names = [*tables, *wanted]
+        admitted_before, self._admitted = self._admitted, {}
+        lowered_before, self._lowered = self._lowered, {}
         admitted: dict[str, Admitted] = {}
         refused: dict[str, HeadraceError] = {}
         for name, definition in wanted.items():
             try:
                 if name in tables:
                     raise HeadraceError("sql.refused", f"view {name} has the name of a table", where=where(definition))
-                admitted[name] = admit(self.catalyst, definition.sql, names, where(definition))
+                taken = admitted_before.get((definition.sql, *names))
+                admitted[name] = taken or admit(self.catalyst, definition.sql, names, where(definition))
+                self._admitted[definition.sql, *names] = admitted[name]
             except HeadraceError as error:
                 refused[name] = error
         views: dict[str, Compiled] = {}
@@ -112,31 +132,26 @@ class Compiler:
                 )
                 continue
             try:
-                compiled = self.view(wanted[name], admitted[name], tables, views, known.get(name), keys, columns)
+                reads = [(r, *feed_and_columns(r, tables, views)) for r in admitted[name].relations]
+                same = (wanted[name].sql, *((r, feed, shown, keys[feed]) for r, feed, shown in reads))
+                lowered = lowered_before.get(same) or self.lowered(wanted[name], reads, keys, columns)
+                self._lowered[same] = lowered
             except HeadraceError as error:
                 refused[name] = error
                 continue
-            views[name] = compiled
+            compiled = views[name] = versioned(wanted[name], admitted[name], lowered, known.get(name))
             keys[compiled.feed], columns[compiled.feed] = compiled.schema.key, compiled.schema.names
             used |= {r for r in compiled.reads if r in tables}
         told = {name: advised(error, wanted[name]) for name, error in refused.items()}
         return Compilation(views, told, frozenset(used))
 
-    def view(
-        self,
-        definition: ViewDefinition,
-        admitted: Admitted,
-        tables: Mapping[str, Relation],
-        views: Mapping[str, Compiled],
-        known: ViewRecord | None,
-        keys: Mapping[str, tuple[str, ...]],
-        columns: Mapping[str, tuple[str, ...]],
-    ) -> Compiled:
-        for name in admitted.relations:
-            if name in tables:
-                self.register(name, name, tables[name].columns)
-            else:
-                self.register(name, views[name].feed, views[name].schema.columns)
+    def lowered(
+        self, definition: ViewDefinition, reads: Iterable[tuple[str, str, tuple[Column, ...]]],
+        keys: Mapping[str, tuple[str, ...]], columns: Mapping[str, tuple[str, ...]],
+    ) -> Lowered:  # fmt: skip
+        """``reads``: name, feed and columns of each relation that the text names."""
+        for relation in reads:
+            self.register(*relation)
         plan_of_text = self.optimized(definition)
         plan = canonical(self.catalyst, plan_of_text, for_batch=False)
         try:
@@ -148,16 +163,9 @@ class Compiler:
             ) from error
         outputs = output_types(self.catalyst, plan_of_text)
         _check_names([name for name, _, _ in outputs], definition)
-        schema_columns = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
+        result = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
         unique = unique_columns(root, keys, columns)
-        key = tuple(schema_columns[i].name for i in unique) if unique else ()
-        version = 1
-        if known is not None:
-            same = known.fingerprint == root.fingerprint and known.schema.names == tuple(c.name for c in schema_columns)
-            version = known.schema.version if same else known.schema.version + 1
-        order = tuple(spelled(o.column, o.descending, o.nulls_last) for o in admitted.order)
-        schema = ViewSchema(definition.name, version, schema_columns, key, order)
-        return Compiled(definition, schema, root, admitted.relations, admitted.functions)
+        return Lowered(root, result, tuple(result[i].name for i in unique) if unique else ())
 
     def optimized(self, definition: ViewDefinition) -> Any:
         try:
@@ -189,6 +197,25 @@ class Compiler:
         opaque.__name__ = LEAF_PREFIX + feed
         frame = self.spark.range(0, 1, 1, 1).mapInArrow(opaque, ddl)
         frame.createOrReplaceTempView(quote(name))
+
+
+def feed_and_columns(
+    name: str, tables: Mapping[str, Relation], views: Mapping[str, Compiled]
+) -> tuple[str, tuple[Column, ...]]:
+    """The feed of a table or view, with its columns."""
+    return (name, tables[name].columns) if name in tables else (views[name].feed, views[name].schema.columns)
+
+
+def versioned(definition: ViewDefinition, admitted: Admitted, lowered: Lowered, known: ViewRecord | None) -> Compiled:
+    """A view as the version that the catalogue knows it by, or the next one."""
+    version = 1
+    if known is not None:
+        names = tuple(c.name for c in lowered.columns)
+        same = known.fingerprint == lowered.root.fingerprint and known.schema.names == names
+        version = known.schema.version if same else known.schema.version + 1
+    order = tuple(spelled(o.column, o.descending, o.nulls_last) for o in admitted.order)
+    schema = ViewSchema(definition.name, version, lowered.columns, lowered.key, order)
+    return Compiled(definition, schema, lowered.root, admitted.relations, admitted.functions)
 
 
 def check_cost(root: Node, definition: ViewDefinition) -> None:

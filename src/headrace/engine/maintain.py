@@ -107,7 +107,7 @@ class Maintainer:
         self.depths |= found
         return bool(found)
 
-    def recover(self) -> None:
+    def recover(self, tables: Mapping[str, Relation], views: Mapping[str, Compiled]) -> None:
         """State as of the last published step: the newest checkpoint, then the recorded steps after it, again.
 
         A view of which a published step gives other rows now has no state to go on with: it is built again.
@@ -118,7 +118,7 @@ class Maintainer:
         if found is not None:
             start, self.durable = found
             self.kept.restore(self.durable)
-            self.load(self.tables, self.views)  # as deep as the state is, and without that of views failed since
+        self.load(tables, views)  # as deep as the state is, and without that of views failed since
         published = {s.number: s for s in self.catalog.steps()}
         if start in published:
             self.number, self.frontier = start, published[start].upto

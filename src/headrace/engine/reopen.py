@@ -15,5 +15,4 @@ def reopen(maintainer: Maintainer, compiler: Compiler) -> None:
     compiled = compiler.compile(tables, [ViewDefinition(n, r.sql) for n, r in records.items()], records)
     views = {n: c for n, c in compiled.views.items() if n in live and c.schema.version == live[n].schema.version}
     maintainer.failures.take(records, compiled.views)
-    maintainer.load(tables, views)
-    maintainer.recover()
+    maintainer.recover(tables, views)
