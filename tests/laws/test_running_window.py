@@ -76,12 +76,12 @@ def test_what_recomputes_its_whole_input_must_be_asked_for(spark: Any) -> None:
     assert refused.where == "view v"
     assert refused.next is not None and "on_change: recompute" in refused.next
     accepted = compiled(spark, f"-- of all\n-- on_change: recompute\n{sql}").views["v"]
-    costs = {entry["name"]: entry["cost"] for entry in explain("v", sql, accepted.root, {})["operators"]}
+    costs = {entry["name"]: entry["cost"] for entry in explain("v", sql, accepted.root, {}, {})["operators"]}
     assert costs["window"] == "all rows of its input, whenever one changes (on_change: recompute)"
 
 
 @pytest.mark.spark
 def test_an_order_over_everything_needs_no_partition(spark: Any) -> None:
     root = compiled(spark, "select id, rank() over (order by n) r from items").views["v"].root
-    costs = {entry["name"]: entry["cost"] for entry in explain("v", "", root, {})["operators"]}
+    costs = {entry["name"]: entry["cost"] for entry in explain("v", "", root, {}, {})["operators"]}
     assert costs["running window"] == "the change and the rows after it in its partitions"

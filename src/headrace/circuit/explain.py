@@ -9,6 +9,7 @@ from typing import Any
 from headrace.circuit import node
 from headrace.circuit.moments import OF_ONE, OF_TWO
 from headrace.circuit.operators import OPERATORS, join_operator, recursion
+from headrace.circuit.spelled import Names, Spelling
 
 COSTS = {
     node.Join: "the change x its partners",
@@ -63,8 +64,9 @@ def rule(of: node.Node) -> tuple[str, str]:
         kind = node.Feed if isinstance(of, node.Feed) else type(of)
         text = sys.modules[OPERATORS[kind].__module__].__doc__ or ""
     first = text.strip().splitlines()[0] + exactness(of)
-    state = next((line for line in text.split("\n") if "State:" in line), "State: none.")
-    return first, state[state.index("State:") + 7 :].strip()
+    _, _, after = text.partition("State:")
+    state = " ".join(after.split("\n\n")[0].partition("See ``")[0].split())
+    return first, state or "none."
 
 
 def cost(of: node.Node) -> str:
@@ -103,14 +105,21 @@ def exactness(of: node.Node) -> str:
     return f" {names}: the exact result over all rows, rounded once." if names else ""
 
 
-def explain(view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
-    """``operators`` from the leaves up, and ``text`` as a tree. ``sizes``: arrangement -> (runs, rows, bytes)."""
+def explain(
+    view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int, int, int]], relations: Mapping[str, Names]
+) -> dict[str, Any]:
+    """``operators`` from the leaves up, and ``text`` as a tree.
+
+    ``sizes``: arrangement -> (runs, rows, bytes); ``relations``: the column names of each feed that the view reads.
+    """
+    spelling = Spelling(relations)
     entries = []
     for of in root.walk():
         law, state = rule(of)
         entries.append(
             {
                 "name": name(of),
+                "detail": spelling.detail(of),
                 "rule": law,
                 "state": state if of.stateful else "none",
                 "bound": bound(of),
@@ -118,19 +127,24 @@ def explain(view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int,
             }
         )
     rows, size = sum(r for _, r, _ in sizes.values()), sum(b for _, _, b in sizes.values())
-    lines = list(tree(root, 0))
+    rest = "An operator without lines of its own keeps nothing and costs the change."
+    kept = f"All views together keep {rows:,} rows, {size:,} bytes."
     return {
         "view": view,
         "sql": sql,
         "operators": entries,
         "state": {"rows": rows, "bytes": size},
-        "text": "\n".join(lines),
+        "text": "\n".join([*tree(root, spelling, 0), "", f"{rest} {kept}"]),
     }
 
 
-def tree(of: node.Node, depth: int) -> list[str]:
-    detail = of.relation if isinstance(of, node.Feed) else ", ".join(t.split(":")[0] for t in of.described())[:100]
-    lines = [f"{'  ' * depth}{name(of)}  {detail}"]
+def tree(of: node.Node, spelling: Spelling, depth: int) -> list[str]:
+    """An operator, with rule, state and cost where it keeps something, and below it those that it reads."""
+    law, state = rule(of)
+    keeps = state if "ounded by" in state else f"{state} Bounded by {bound(of)}."
+    told = [("rule", law), ("keeps", keeps), ("costs", cost(of))] if of.stateful else []
+    indent = "  " * depth
+    lines = [f"{indent}{name(of)}  {spelling.detail(of)}".rstrip(), *(f"{indent}  | {k:<5}  {v}" for k, v in told)]
     for child in of.children:
-        lines += tree(child, depth + 1)
+        lines += tree(child, spelling, depth + 1)
     return lines

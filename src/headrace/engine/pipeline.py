@@ -25,7 +25,7 @@ from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
-from headrace.engine.maintain import Maintainer
+from headrace.engine.maintain import Maintainer, columns
 from headrace.engine.plan import called, changes
 from headrace.engine.reopen import reopen
 from headrace.engine.session import open_session
@@ -370,9 +370,10 @@ class Pipeline:
         return rows.drop_columns(["_w"]).take(pa.array(copies))
 
     def explain(self, view: str) -> dict[str, Any]:
-        """Operators of a view: each one's rule, what it keeps and what bounds that."""
+        """Operators of a view: what each does, its rule, what it keeps, what bounds that, and its cost."""
         compiled = self.view(view)
-        return explain(view, compiled.definition.sql, compiled.root, self.maintainer.kept.size)
+        named = columns(self.maintainer.tables, self.maintainer.views.values())
+        return explain(view, compiled.definition.sql, compiled.root, self.maintainer.kept.size, named)
 
     def view(self, name: str) -> Compiled:
         if name not in self.maintainer.views:
