@@ -214,7 +214,7 @@ def test_explain_prints_its_text(folder: Path, answers: Answers) -> None:
 def test_verify_succeeds_only_without_differences(folder: Path, answers: Answers) -> None:
     done = run(folder, "verify")
     assert done.returncode == 0
-    assert done.stdout.endswith("\n0 differences in 1,200 rows of 1 views at commit 1,042\n")
+    assert done.stdout.endswith("\n0 differences in 1,200 rows of 1 view at commit 1,042\n")
     answers.differences = 1
     done = run(folder, "verify", "revenue")
     assert done.returncode == 1

@@ -81,6 +81,11 @@ def error(failure: HeadraceError) -> None:
     console(error=True).print(text, soft_wrap=True)
 
 
+def counted(number: int, what: str) -> str:
+    """``1 row``, ``1,200 rows``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def error_text(failure: Mapping[str, str] | str) -> str:
     """An error that came as a dict, or as text, in one line."""
     if isinstance(failure, str):

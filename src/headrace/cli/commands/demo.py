@@ -72,7 +72,7 @@ def _tell(summary: Mapping[str, Any], path: Path) -> None:
         f" first view after {summary['first_view_s']} s"
     )
     rows = sum(view["rows"] for view in summary["views"])
-    verdict = f"{summary['differences']:,} differences in {rows:,} rows of {len(items)} views"
+    verdict = f"{display.counted(summary['differences'], 'difference')} in {rows:,} rows of {len(items)} views"
     if summary["missing"]:
         verdict += f"; not verified: {', '.join(summary['missing'])}"
     if summary["exit_status"] != 0:

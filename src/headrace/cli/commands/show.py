@@ -70,7 +70,7 @@ def run(
 def _print(name: str, commit: int, schema: ViewSchema, rows: pa.Table, total: int) -> None:
     from headrace.control.rows import rows as cells
 
-    display.say(f"{name} at commit {commit:,}: {total:,} rows\n")
+    display.say(f"{name} at commit {commit:,}: {display.counted(total, 'row')}\n")
     columns = [{"name": column.name, "type": column.type} for column in schema.columns]
     display.table(columns, cells(rows))
     if rows.num_rows < total:

@@ -43,4 +43,5 @@ def run(
         return
     display.table(answer["columns"], answer["rows"])
     shown, total = len(answer["rows"]), answer["total"]
-    display.say(f"\n{total:,} rows" if shown == total else f"\n{shown:,} of {total:,} rows (--limit shows more)")
+    every = shown == total
+    display.say(f"\n{display.counted(total, 'row') if every else f'{shown:,} of {total:,} rows (--limit shows more)'}")

@@ -156,7 +156,7 @@ class _Told:
         rate = max(changes - changes_before, 0) / max(now - before, 0.001)
         parts = [f"commit {commit:,}", f"views at {frontier:,}", f"{rate:,.0f} changes/s"]
         if commit > frontier:
-            parts.append(f"{commit - frontier:,} commits behind")
+            parts.append(f"{display.counted(commit - frontier, 'commit')} behind")
         if status.get("step_seconds"):
             parts.append(f"last step {status['step_seconds']:.2f} s")
         bad = [str(item["name"]) for kind in ("sources", "views", "sinks") for item in status.get(kind) or []
@@ -180,7 +180,7 @@ def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
         str(item.get("endpoint") or ""),
         f"token in {item['token_file']}" if item.get("token_file") else "",
         f"tables {', '.join(tables)}" if isinstance(tables, list) and tables else "",
-        f"{item['rows']:,} rows" if kind == "view" and isinstance(item.get("rows"), int) else "",
+        display.counted(item["rows"], "row") if kind == "view" and isinstance(item.get("rows"), int) else "",
         str(item["state"]) if item.get("state") not in (None, "running", "live") else "",
         display.error_text(item.get("error") or item.get("reason") or ""),
     ]

@@ -51,6 +51,6 @@ def show(answer: Mapping[str, Any]) -> None:
             wrong = f"{view['view']}: expected {row['expected']} of this row, found {row['found']}"
             display.say(f"  {display.paint('differs', 'bold red')} {display.plain(wrong)}: {text}")
     rows = sum(view["rows"] for view in answer["views"])
-    found = f"{answer['differences']:,} differences in {rows:,} rows"
-    verdict = f"{found} of {len(items)} views at commit {answer['commit']:,}"
+    found = f"{display.counted(answer['differences'], 'difference')} in {display.counted(rows, 'row')}"
+    verdict = f"{found} of {display.counted(len(items), 'view')} at commit {answer['commit']:,}"
     display.say("\n" + display.paint(verdict, "bold red" if answer["differences"] else "green"))

@@ -49,7 +49,8 @@ def run(
     try:
         commit, schema, table = now(path, name)
         if not json:
-            display.say(f"{name} at commit {commit:,}: {contents.copies(table):,} rows; Ctrl-C ends", error=True)
+            rows = display.counted(contents.copies(table), "row")
+            display.say(f"{name} at commit {commit:,}: {rows}; Ctrl-C ends", error=True)
         if snapshot:
             rows, _ = contents.ordered(table, schema, [], None, copies=False)
             _tell(commit, rows, json, first=True)
