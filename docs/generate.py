@@ -64,7 +64,8 @@ def functions_page() -> str:
     ]
     for verdict in verdicts().values():
         name = verdict.name.replace("|", "\\|")
-        lines.append(f"| `{name}` | {verdict.kind} | {verdict.note} |")
+        told = "; ".join(part for part in (verdict.note, verdict.instead.replace("|", "\\|")) if part)
+        lines.append(f"| `{name}` | {verdict.kind} | {told} |")
     return "\n".join(lines) + "\n"
 
 

@@ -21,6 +21,7 @@ from headrace.model.schema import Column, Relation
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
 from headrace.sql.canonical import canonical, execute, optimized
 from headrace.sql.catalyst import Catalyst
+from headrace.sql.collated import named_in
 from headrace.sql.present import literal
 from headrace.sql.user_functions import NONE, UserFunctions
 from headrace.state.rows import consolidate
@@ -174,7 +175,8 @@ class Batch:
 
     def frame(self, sql: str) -> DataFrame:
         plan = optimized(self.catalyst, self.spark.sql(sql), self.present)
-        return execute(self.catalyst, canonical(self.catalyst, plan, for_batch=True))
+        made = canonical(self.catalyst, plan, for_batch=True, collations=named_in(sql))
+        return execute(self.catalyst, made)
 
     def run(self, sql: str) -> pa.Table:
         """A query in canonical form, by Spark batch."""

@@ -36,6 +36,7 @@ from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.sql.admit import Admitted, admit, check_analyzed
 from headrace.sql.canonical import canonical, optimized
 from headrace.sql.catalyst import Catalyst
+from headrace.sql.collated import named_in
 from headrace.sql.errors import analysis_error
 from headrace.sql.lowering.base import output_types, refuse
 from headrace.sql.lowering.linear import LEAF_PREFIX
@@ -153,7 +154,7 @@ class Compiler:
         for relation in reads:
             self.register(*relation)
         plan_of_text = self.optimized(definition)
-        plan = canonical(self.catalyst, plan_of_text, for_batch=False)
+        plan = canonical(self.catalyst, plan_of_text, for_batch=False, collations=named_in(definition.sql))
         try:
             root = lower(self.catalyst, plan)
             check_cost(root, definition)

@@ -29,16 +29,16 @@ UnresolvedTVFAliases UnresolvedTableValuedFunction UnresolvedWith WithWindowDefi
 
 _EXPRESSIONS = """
 Add AggregateExpression Alias And AnyValue AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast
-Coalesce Concat CreateNamedStruct Cube CurrentDate CurrentRow CurrentTimestamp Divide EqualNullSafe EqualTo Exists
-First GreaterThan GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction
-Last LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower MultiAlias Multiply
-NamePlaceholder NamedArgumentExpression Not NotLikeAll NotLikeAny Or Overlay PipeExpression RLike Remainder Rollup
-ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame
+Coalesce Collate Concat CreateNamedStruct Cube CurrentDate CurrentRow CurrentTimestamp Divide EqualNullSafe EqualTo
+Exists First GreaterThan GreaterThanOrEqual GroupingSets ILike In InSubquery IntegralDivide IsNotNull IsNull
+LambdaFunction Last LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower MultiAlias
+Multiply NamePlaceholder NamedArgumentExpression Not NotLikeAll NotLikeAny Or Overlay PipeExpression RLike Remainder
+Rollup ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame
 StringLocate StringTrim StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
-UnaryPositive UnboundedFollowing UnboundedPreceding Unnest UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue
-UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedOrdinal UnresolvedPipeAggregateOrdinal
-UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression UnspecifiedFrame WindowExpression
-WindowSpecDefinition WindowSpecReference
+UnaryPositive UnboundedFollowing UnboundedPreceding Unnest UnresolvedAlias UnresolvedAttribute UnresolvedCollation
+UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedNamedLambdaVariable UnresolvedOrdinal
+UnresolvedPipeAggregateOrdinal UnresolvedStar UnresolvedStarExceptOrReplace UnresolvedWindowExpression
+UnspecifiedFrame WindowExpression WindowSpecDefinition WindowSpecReference
 """
 
 # Names that Spark takes for a function without parentheses when no column in reach has them.
@@ -51,7 +51,6 @@ PLANS, EXPRESSIONS, BARE = (frozenset(names.split()) for names in (_PLANS, _EXPR
 
 _PARAMETER = ("a parameter", "a view is complete in its file; write the value")
 _HINT = ("a hint", "Headrace plans the query itself; leave the hint out")
-_COLLATION = ("COLLATE", "only the collation UTF8_BINARY is supported; compare lower(...) instead")
 _PLACED = ("SORT BY, CLUSTER BY or DISTRIBUTE BY", "a view has no partitions to place rows in; use ORDER BY")
 _NAME = ("IDENTIFIER()", "write the name itself")
 _TIME_TRAVEL = ("VERSION AS OF or TIMESTAMP AS OF", "a view reads its relations as they are at each step")
@@ -59,7 +58,6 @@ _NEAR = ("a NEAREST BY join", "it is not maintained yet")
 
 # Class -> clause and why, for what is likely to be met. Whatever is on no list is refused under its class name.
 REFUSALS: dict[str, tuple[str, str]] = {
-    "Collate": _COLLATION,
     "CompoundBody": ("BEGIN ... END", "a view is one SELECT"),
     "CurrentTime": ("current_time", "it begins anew every day; compare timestamps instead"),
     "ExpressionWithUnresolvedIdentifier": _NAME,
@@ -74,7 +72,6 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "RepartitionByExpression": _PLACED,
     "Sample": ("TABLESAMPLE", "which rows it takes is not determined"),
     "ScriptTransformation": ("TRANSFORM ... USING", "it runs a program"),
-    "UnresolvedCollation": _COLLATION,
     "UnresolvedHint": _HINT,
 }
 
@@ -125,8 +122,9 @@ class _Gate:
         self.found: list[str] = []
         self.called: set[str] = set()
 
-    def refused(self, node: Any, clause: str, why: str, code: str = "sql.refused") -> HeadraceError:
-        return HeadraceError(code, f"{clause} is not admitted in a view", where=origin_place(self.where, node), why=why)
+    def refused(self, node: Any, clause: str, why: str, code: str = "sql.refused", instead: str = "") -> HeadraceError:
+        place = origin_place(self.where, node)
+        return HeadraceError(code, f"{clause} is not admitted in a view", where=place, why=why, next=instead)
 
     def plan(self, plan: Any, scope: frozenset[str]) -> None:
         """``scope``: lower-case names of the common table expressions in reach."""
@@ -150,8 +148,6 @@ class _Gate:
                 self.plan(part, scope)
             elif kind == "expression":
                 self.expression(part, scope)
-            elif "collate" in str(part.sql()).lower():
-                raise self.refused(node, *_COLLATION)
 
     def common(self, plan: Any, scope: frozenset[str]) -> None:
         """WITH: each definition sees the ones before it (and itself when recursive), the body sees all."""
@@ -230,7 +226,7 @@ class _Gate:
                 next=did_you_mean(name, known),
             )
         if verdict.kind == "refused":
-            raise self.refused(expression, f"the function {name}", verdict.note, verdict.code)
+            raise self.refused(expression, f"the function {name}", verdict.note, verdict.code, verdict.instead)
 
     def bare_name(self, attribute: Any) -> None:
         parts = [str(part) for part in self.tree.catalyst.items(attribute.nameParts())]

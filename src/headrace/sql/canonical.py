@@ -16,6 +16,7 @@ from headrace.sql.build import Build
 from headrace.sql.canonical_aggregate import Aggregates
 from headrace.sql.canonical_window import Windows
 from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.collated import Collated
 from headrace.sql.distinct import together
 from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.present import FUNCTIONS, Present, replaced_by
@@ -27,14 +28,17 @@ _PASSING = ("Project", "SubqueryAlias")
 _EVALUATING = ("ArrowEvalPython", "BatchEvalPython")
 
 
-def canonical(catalyst: Catalyst, optimized_plan: Any, *, for_batch: bool) -> Any:
+def canonical(catalyst: Catalyst, optimized_plan: Any, *, for_batch: bool, collations: bool = False) -> Any:
     """The canonical form of an optimized plan; relations (``MapInArrow`` leaves) are not entered.
 
     ``for_batch``: sums and means are made exact too, and an order of presentation is kept. Without it they are left
     to the accumulating operator, which is exact by itself, wherever that operator will do the whole Aggregate.
-    Raises ``HeadraceError`` (sql.not_deterministic) where ties cannot be broken.
+    ``collations``: whether the plan may contain some. Raises ``HeadraceError`` (sql.not_deterministic) where ties
+    cannot be broken.
     """
-    return _Canonical(catalyst, for_batch).plan(optimized_plan, limited=False)
+    made = _Canonical(catalyst, for_batch)
+    plan = Collated(made.build, made.tree, for_batch).plain(optimized_plan) if collations else optimized_plan
+    return made.plan(plan, limited=False)
 
 
 def execute(catalyst: Catalyst, plan: Any) -> DataFrame:

@@ -52,7 +52,10 @@ def check_text(catalyst: Catalyst, parser: Any, text: str, where: str) -> None:
         spot = place(where, token.getLine(), token.getCharPositionInLine() + 1)
         if name == "LEFT_PAREN" and before == "TABLESAMPLE":
             why = "which rows it takes is not determined"
-            raise HeadraceError("sql.not_deterministic", "TABLESAMPLE is not admitted in a view", where=spot, why=why)
+            raise HeadraceError(
+                "sql.not_deterministic", "TABLESAMPLE is not admitted in a view", where=spot, why=why,
+                next="choose rows by what is in them: WHERE pmod(xxhash64(id), 100) < 5",
+            )  # fmt: skip
         if name in _STRINGS and before in _TYPED:
             literal = parser.parseExpression(token.getText())
             value = str(literal.value().toString()) if class_name(literal) == "Literal" else ""

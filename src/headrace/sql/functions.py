@@ -19,8 +19,8 @@ abs acos acosh add_months aes_decrypt array array_append array_compact array_con
 array_insert array_intersect array_join array_max array_min array_position array_prepend array_remove array_repeat
 array_size array_sort array_union arrays_overlap arrays_zip ascii asin asinh assert_true atan atan2 atanh base64 bin
 bit_count bit_get bit_length bitmap_bit_position bitmap_bucket_number bitmap_count bround btrim cardinality cbrt ceil
-ceiling char char_length character_length chr coalesce collation concat concat_ws contains conv convert_timezone cos
-cosh cot crc32 csc current_timezone date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc
+ceiling char char_length character_length chr coalesce collate collation concat concat_ws contains conv convert_timezone
+cos cosh cot crc32 csc current_timezone date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc
 dateadd datediff datepart day dayname dayofmonth dayofweek dayofyear decode degrees div e element_at elt encode endswith
 equal_null exp expm1 extract factorial find_in_set floor format_number format_string from_base32 from_unixtime
 flatten
@@ -102,6 +102,22 @@ CLOCKS = (
     "in a view the last tick of the clock, in filters only; in a one-off query the time at which it runs",
 )
 
+# What to write in the place of a refused function; of others only their reason helps.
+INSTEAD: tuple[tuple[str, str], ...] = (
+    (
+        "approx_percentile percentile_approx",
+        "write percentile(x, p), percentile_disc or median: exact, and kept in order",
+    ),
+    (
+        "approx_top_k approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate",
+        "count in a query below, and take the first: GROUP BY x, then ORDER BY count(*) DESC LIMIT k",
+    ),
+    ("histogram_numeric", "count by a bucket: GROUP BY width_bucket(x, low, high, n)"),
+    ("hll_sketch_agg hll_sketch_estimate theta_sketch_agg theta_sketch_estimate", "write count(DISTINCT x)"),
+    ("rand randn random uniform uuid", "derive it from the row: pmod(xxhash64(id), 100), sha2(id, 256)"),
+    ("shuffle", "write array_sort(x)"),
+)
+
 # (error code, reason, names)
 REFUSED: tuple[tuple[str, str, str], ...] = (
     (
@@ -174,19 +190,20 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
         "it makes a table of its own, not of relations of the project",
         "collations python_worker_logs sql_keywords",
     ),
-    ("sql.refused", "only the collation UTF8_BINARY is supported", "collate"),
     ("sql.refused", "it belongs to metric views, which do not exist here", "measure"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``kind``: exact, canonicalised or refused; ``note`` why or how; ``code`` the error of a refusal."""
+    """``kind``: exact, canonicalised or refused; ``note`` why or how; ``code`` the error of a refusal, ``instead`` what
+    to write in its place, where something is known."""
 
     name: str
     kind: str
     note: str = ""
     code: str = ""
+    instead: str = ""
 
 
 @cache
@@ -195,7 +212,12 @@ def verdicts() -> dict[str, Verdict]:
     entries = [Verdict(name, "exact") for name in EXACT.split()]
     closed = (*CANONICALISED, CLOCKS)
     entries += [Verdict(name, "canonicalised", note) for names, note in closed for name in names.split()]
-    entries += [Verdict(name, "refused", why, code) for code, why, names in REFUSED for name in names.split()]
+    instead = {name: rewrite for names, rewrite in INSTEAD for name in names.split()}
+    entries += [
+        Verdict(name, "refused", why, code, instead.get(name, ""))
+        for code, why, names in REFUSED
+        for name in names.split()
+    ]
     table = {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
     if len(table) != len(entries):
         names = [entry.name for entry in entries]
