@@ -52,7 +52,7 @@ QUERIES = {
     "wide_decimals": "select case_id, k, try_sum(d) s, try_avg(d) a from wide group by case_id, k",
     "recomputed_decimals": "select case_id, k, try_sum(d) s, try_avg(d) a, collect_list(id) l from wide group by case_id, k",
     "forgiving": "select case_id, k, try_sum(n * 4) s, try_avg(n) a, try_sum(f) f from items group by case_id, k",
-    "intervals": "select case_id, k, sum(make_dt_interval(id, k)) s, max(id) m from items group by case_id, k",
+    "intervals": "select case_id, k, sum(make_dt_interval(id, k)) s, avg(make_dt_interval(id, k)) a, max(id) m from items group by case_id, k",
     "pivoted": """
         select * from (select case_id, k, s, d from items) pivot (sum(d) t, count(distinct s) n for k in (0, 1, 2))""",
     "having": """

@@ -321,6 +321,11 @@ MADE: list[tuple[Mapping[str, Any], str, tuple[str, ...]]] = [
     ({"tables": {"or ders": "id int"}}, "config.invalid", ("'or ders' cannot be a name", "e.g. to or_ders")),
     ({"views": {"1st": "select 1 one"}}, "config.invalid", ("'1st' cannot be a name", "e.g. to _1st")),
     ({"views": {"v": "select rand() r from orders"}}, "sql.not_deterministic", ("rand",)),
+    (
+        {"views": {"v": "select make_ym_interval(1, int(id)) m from orders"}},
+        "sql.not_incremental",
+        ("interval year to month", "CAST(x AS STRING)"),
+    ),
     ({"views": {"v": "select id from ordes"}}, "sql.unknown_relation", ("ordes",)),
     ({"views": {"v": "select idd from orders"}}, "sql.unknown_column", ("idd",)),
 ]

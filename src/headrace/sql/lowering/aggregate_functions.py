@@ -8,7 +8,7 @@ from typing import Any
 from headrace.circuit.node import Accumulation
 from headrace.sql.catalyst import Catalyst, class_name, singleton, type_text
 
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _INTERVAL = "interval day to second"
 # Types whose order is that of their encoding (headrace.state.order); a type that holds another one is not among them.
 _ORDERED = re.compile(
@@ -52,7 +52,8 @@ def maintained(catalyst: Catalyst, aggregate: Any) -> bool:
         return not aggregate.isDistinct() and ordered(types[0])
     if kind not in ADDED:
         return False
-    return types[0].startswith(_NUMBERS) or (kind == "Sum" and types[0] == _INTERVAL)
+    number = types[0] in _NUMBERS or types[0].startswith("decimal(")
+    return number or (kind == "Sum" and types[0] == _INTERVAL)
 
 
 def ordered(type_name: str) -> bool:
