@@ -20,7 +20,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -359,7 +359,7 @@ def report(
     steps, fails = cases[failing[0]], False
     for number, queries in enumerate(({query: operator.queries.get(query, "")}, operator.queries)):
         if all(queries.values()) and not fails:
-            one = Operator(operator.name, operator.tables, queries, operator.truncated, operator.judged)
+            one = replace(operator, queries=queries, judges={})
             steps, fails = shrunk(Circuits(spark, one, folder / f"one{number}"), query, plan, steps)
     lines.append(f"case {failing[0]}, {'shrunk' if fails else 'which does not fail alone'}:")
     for number, (step, transactions) in enumerate(zip(plan, steps, strict=True)):

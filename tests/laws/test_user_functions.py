@@ -59,7 +59,25 @@ def even(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
         yield k.fillna(0) % 2 == 0
 
 
+@function
+def mean_of(f: pd.Series) -> float:
+    """The last bits follow the order of the rows."""
+    return sum(f.dropna()) / max(len(f), 1)
+
+
+@function
+def told(s: pa.Array, k: pa.Array) -> str:
+    return "|".join(map(str, zip(s.to_pylist(), k.to_pylist(), strict=True)))
+
+
+@function(returns="array<decimal(12,2)>")
+def ends(d: pd.Series) -> list[Decimal]:
+    known = d.dropna().tolist()
+    return known[:1] + known[-1:]
+
+
 FUNCTIONS = {
+    "mean_of": mean_of, "told": told, "ends": ends,
     "slot": slot, "taxed": taxed, "spelled": spelled, "parts": parts, "halved": halved, "raised": raised, "even": even,
     "initial": F.udf(lambda s: s[:1] if s else None, StringType(), useArrow=False),
 }  # fmt: skip
@@ -92,6 +110,18 @@ QUERIES = {
         select case_id, id, t from (
             select case_id, id, spelled(s, k) t, row_number() over (partition by case_id order by spelled(s, k)) n
             from items) where n <= 2""",
+    "groups": "select case_id, k, mean_of(f) m, told(s, id) t, ends(d) e from items group by case_id, k",
+    "groups_beside_others": """
+        select case_id, s, told(s, slot(k)) t, sum(f) x, count(distinct k) n from items
+        group by case_id, s having mean_of(n) is not null""",
+    "groups_of_a_multiset": "select case_id, told(s, k) t from bag group by case_id",
+    "groups_in_windows": """
+        select case_id, id, told(s, id) over (partition by case_id, k) t,
+               mean_of(f) over (partition by case_id order by id rows between 1 preceding and current row) m
+        from items""",
+    "collated": """
+        select case_id, spelled(s, 1) collate utf8_lcase c, told(s collate utf8_lcase, k) t
+        from items group by case_id, spelled(s, 1) collate utf8_lcase""",
     "union": "select case_id, slot(k) x from items union select case_id, raised(k) from bag",
 }
 OPERATOR = Operator("user_functions", (ITEMS, BAG), QUERIES, functions=FUNCTIONS)

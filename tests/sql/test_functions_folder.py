@@ -66,6 +66,7 @@ def test_an_edited_function_is_an_edited_view(project: Running) -> None:
         {"name": "change", "file": "functions/declared.py", "allowed": True, "views": ["shown"]},
         {"name": "other", "file": "functions/declared.py", "allowed": True, "views": []},
     ]
+    assert "project  t.id, change(t.v)\n" in project.pipeline.explain("shown")["text"]
     project.push({"t": {"insert": [[1, 10], [2, 20]]}})
     project.step()
     assert contents(project) == FIRST

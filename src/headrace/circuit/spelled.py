@@ -9,7 +9,8 @@ from headrace.circuit import node
 from headrace.circuit.node import PREVIOUS, Expression, Node, SortKey
 
 SHOWN_MAX = 100  # characters of what an operator does
-_TYPES = re.compile(r":(?:\w+:[^;]*;)*$")  # behind an expression's text: the types of its literals
+_TYPES = re.compile(r":(?:\w+:[^;]*;)*$")  # behind an expression's text: the types of its literals, digests
+_CALLS = re.compile(r"(?<=\))#\d+|@[0-9a-f]{32}(?=\()")  # marks of calls of Python
 _PLACE = re.compile(r"'([clrgv])(\d+)\b")
 _OVER = re.compile(r"(\w+\((?:[^()]|\([^()]*\))*\)) windowspecdefinition")
 Names = Sequence[str]
@@ -140,7 +141,7 @@ class Spelling:
             number = int(place[2])
             return known[number] if number < len(known) else place[0]
 
-        return _bare(_PLACE.sub(name, _TYPES.sub("", expression.text)))
+        return _bare(_PLACE.sub(name, _CALLS.sub("", _TYPES.sub("", expression.text))))
 
 
 def _bare(text: str) -> str:

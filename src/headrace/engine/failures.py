@@ -383,6 +383,8 @@ def message(error: Exception) -> str:
     if not lines:
         return type(error).__name__
     telling = [line for line in lines if line.startswith("[") or "Error:" in line or "Exception: [" in line]
+    if not telling and "Traceback" in str(error):  # of a Python worker: what was raised stands at its end, unindented
+        telling = [line for line in str(error).splitlines() if re.match(r"[A-Za-z_][\w.]*: ", line)]
     text = telling[-1] if telling and not telling[0].startswith("[") else (telling or lines)[0]
     coded = re.search(r"\[[A-Z][A-Z0-9_.]+\].*", text)
     return _ADVICE.sub("", coded[0] if coded else text)[:500]

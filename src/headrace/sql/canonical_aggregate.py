@@ -10,8 +10,10 @@ from headrace.sql.build import Build
 from headrace.sql.catalyst import class_name, type_text
 from headrace.sql.exact_statistics import STATISTICS
 from headrace.sql.exact_sums import decimal_mean, decimal_sum, exact_mean, exact_sum
+from headrace.sql.grouped_function import over_lists
 from headrace.sql.lowering.aggregate_functions import STATISTICS as STATISTIC_NAMES
 from headrace.sql.lowering.aggregate_functions import forgives
+from headrace.sql.user_functions import whole
 
 _BITS = ("BitAndAgg", "BitOrAgg", "BitXorAgg", "BitmapAndAgg", "BitmapConstructAgg", "BitmapOrAgg")
 UNTOUCHED = ("Count", *_BITS)
@@ -45,6 +47,7 @@ class Aggregates:
             "PivotFirst": self.pivot,
             "Sum": self.sum,
             "Average": self.average,
+            "PythonUDAF": self.user,
             **dict.fromkeys(STATISTIC_NAMES, self.statistic),
         }
 
@@ -168,6 +171,23 @@ class Aggregates:
         for child in children:
             pair = self.build.present(child, pair)
         return self.build.function(body, self.of(self.made.CollectList(pair), aggregate))
+
+    def user(self, aggregate: Any, function: Any, _: bool) -> Any:
+        """A function of users over the sorted list of the group's rows."""
+        children = self.catalyst.items(function.children())
+        name = str(function.name())
+        if not children or any(class_name(child) == "NamedArgumentExpression" for child in children):
+            how = "with named arguments" if children else "without an argument"
+            raise HeadraceError(
+                "sql.refused", f"{name} is not admitted in a view {how}", next="give it its arguments by place"
+            )
+        known = [self.build.normal(self.build.orderable(child, name)) for child in children]
+        row = self.build.struct(**{f"_{i}": child for i, child in enumerate(known)})
+        rows = self.build.expressions.SortArray(self.of(self.made.CollectList(row), aggregate))
+        called = self.catalyst.functions.known[name.lower()]
+        zone = str(self.catalyst.spark.conf.get("spark.sql.session.timeZone"))
+        with whole(called.made.func):
+            return self.build.function(over_lists(called, zone), rows, type_text(function))
 
     def doubles(self, aggregate: Any, function: Any) -> Any:
         child = self.build.cast(function.child(), self.build.types.DataTypes.DoubleType)

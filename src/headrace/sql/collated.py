@@ -153,7 +153,8 @@ class Collated:
                 why="which of several spellings stands for all of them is not determined",
                 next="take the values of lower(...), or of a query below that groups by them",
             )  # fmt: skip
-        plain = [self.text(a) if i == 0 else self.key(a) for i, a in enumerate(arguments)]
+        # Of those with two arguments the second is an order; functions of users are given texts.
+        plain = [self.text(a) if i == 0 or kind == "PythonUDAF" else self.key(a) for i, a in enumerate(arguments)]
         return self.build.cast(of(function.withNewChildren(self.catalyst.seq(plain))), function.dataType())
 
     def key(self, value: Any) -> Any:

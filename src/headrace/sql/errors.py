@@ -25,6 +25,9 @@ _REWRITES = {
     "UNSUPPORTED_FEATURE.PYTHON_UDF_IN_ON_CLAUSE": (
         "compute it in a subquery of the side whose columns it reads, and join by that column"
     ),
+    "INVALID_SQL_SYNTAX.FUNCTION_WITH_UNSUPPORTED_SYNTAX": (
+        "apply DISTINCT, or the condition of FILTER, in a subquery below"
+    ),
 }
 
 

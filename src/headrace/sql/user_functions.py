@@ -33,6 +33,7 @@ SCALAR = frozenset({
     PythonEvalType.SQL_SCALAR_PANDAS_UDF, PythonEvalType.SQL_SCALAR_PANDAS_ITER_UDF,
     PythonEvalType.SQL_SCALAR_ARROW_UDF, PythonEvalType.SQL_SCALAR_ARROW_ITER_UDF,
 })  # fmt: skip
+GROUPED = frozenset({PythonEvalType.SQL_GROUPED_AGG_PANDAS_UDF, PythonEvalType.SQL_GROUPED_AGG_ARROW_UDF})
 RESULTS: dict[Any, str] = {
     int: "bigint", float: "double", str: "string", bool: "boolean", bytes: "binary", datetime.date: "date",
     datetime.datetime: "timestamp",
@@ -96,9 +97,11 @@ def user_function(name: str, given: Any, digest: str | None = None, where: str =
             name, "it is declared nondeterministic", "a row that leaves a view must have the value it came with",
             where, "leave out asNondeterministic() if the same arguments always give the same value",
         )  # fmt: skip
-    if made.evalType not in SCALAR:
-        kind = f"it is of Spark's kind {made.evalType}"
-        raise invalid(name, "it is not a function of single rows", kind, where, FORMS)
+    if made.evalType not in SCALAR | GROUPED:
+        raise invalid(
+            name, "it is neither a function of single rows nor one of groups",
+            f"it is of Spark's kind {made.evalType}", where, FORMS,
+        )  # fmt: skip
     return UserFunction(name, made, digest or _digest(name, made, where))
 
 
