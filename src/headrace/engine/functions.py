@@ -7,13 +7,10 @@ import sys
 import types
 from functools import lru_cache
 
-from headrace.catalog.project import FILE
 from headrace.model.definition import FunctionFile, Project
 from headrace.model.errors import HeadraceError
 from headrace.model.function import Function
 from headrace.sql.user_functions import UserFunction, UserFunctions, invalid, user_function
-
-ALLOWED = f"if you trust it, allow it: `code: true` in {FILE}"
 
 
 def functions_of(project: Project) -> UserFunctions:
@@ -64,7 +61,7 @@ def _run(file: FunctionFile) -> types.ModuleType:
             "function.invalid", f"{shown(file)} does not run: {type(error).__name__}: {error}",
             where=f"{shown(file)}:{_line(error, module.__file__)}",
             why="a file of functions stands alone: it can import installed packages, not its neighbours",
-            next="`python functions/NAME.py` says more",
+            next=f"`python {shown(file)}` says more",
         ) from error  # fmt: skip
     return module
 
