@@ -55,7 +55,8 @@ class Windows:
             return plan
         node = child
         if parts.total:
-            whole = total(self.build, node, partition, order or given)
+            # Rows that differ in nothing but their partition lie in any order.
+            whole = total(self.build, node, partition, order or given) or [self.build.ascending(partition[0])]
             node = self.window(plan, node, partition, whole, parts.total)
         if parts.peers:
             node = self.window(plan, node, partition, order, parts.peers)
