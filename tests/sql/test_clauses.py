@@ -1,0 +1,93 @@
+"""Goal: clauses and types of SQL that no operator is about stay equal to batch. Method: views over one table with a
+column of each kind, stepped with inserts, updates, deletes and NULLs, each compared with batch after every step.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from headrace.testing import Pipeline
+
+TABLES = {
+    "items": "id bigint not null, k string, n int, d decimal(12,2), ts timestamp, js string, arr array<int>,"
+    " m map<string,int>, st struct<a:int,b:string>",
+    "other": "k string, v int",
+}
+VIEWS = {
+    "generated": """
+        select id, e, p, x, kk, a from items lateral view outer explode(arr) t as e
+        lateral view outer posexplode(arr) u as p, x lateral view outer explode(m) w as kk, vv
+        lateral view json_tuple(js, 'a') j as a""",
+    "stacked": "select id, stack(2, k, n, 'x', n + 1) as (a, b) from items",
+    "of_json": """
+        select id, from_json(js, 'a int, c struct<d:double>') j, get_json_object(js, '$.b[0]') b, to_json(st) s,
+        variant_get(try_parse_json(js), '$.a', 'string') v, try_parse_json(js):c.d::double w from items""",
+    "of_maps": """
+        select id, m, map_filter(m, (a, b) -> b > 1) f, transform_keys(m, (a, b) -> upper(a)) u, m['x'] x,
+        transform(arr, x -> x * 2) t, filter(arr, x -> x > 2) g, array_sort(arr) s, st.* from items""",
+    "by_struct": "select st, count(*) c, max(arr) a, array_agg(n) l from items group by st",
+    "by_array": "select arr, count(distinct st.b) c, listagg(k, ',') l from items group by all",
+    "times": """
+        select id, ts - timestamp'2026-01-01 00:00:00' i, date_trunc('hour', cast(ts as timestamp_ntz)) h,
+        sum(n) over (partition by k order by ts range between interval 30 minutes preceding and current row) s
+        from items""",
+    "cubed": "select k, n, grouping_id() g, sum(d) s, count(*) filter (where id > 2) c from items group by cube(k, n)",
+    "pivoted": "select * from (select k, n, id from items) pivot (sum(id) s, count(*) c for n in (1 as one, 2 as two))",
+    "unpivoted": "select * from (select id, n, int(d) d from items) unpivot include nulls (v for name in (n, d))",
+    "piped": """
+        from items |> where n > 0 |> extend n * 2 as m2 |> aggregate sum(m2) s, count(*) c group by k
+        |> where c > 0 |> select k, s""",
+    "sets": "(select k from items except all select k from other) union all (select k from items intersect select k from other)",
+    "nested": """
+        select id, (select v from other order by v desc nulls last limit 1 offset 1) second,
+        (select o.v from other o where o.k = i.k order by o.v desc limit 1) best, x.earlier
+        from items i left join lateral (select max(j.id) earlier from items j where j.n < i.n) x
+        where exists (select 1 from other o where o.k = i.k limit 1) or n not in (select v from other where v is not null)""",
+    "aliased": "select id, n + 1 as a, a * 2 as b, * except (id, m, st, js, arr, ts) from items",
+}
+
+
+def row(number: int, k: Any = None, n: Any = None, d: Any = None, minutes: Any = None, **others: Any) -> dict[str, Any]:
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    ts = None if minutes is None else start + dt.timedelta(minutes=minutes)
+    return {"id": number, "k": k, "n": n, "d": d, "ts": ts, **others}
+
+
+STEPS: list[dict[str, Any]] = [
+    {
+        "items": [
+            row(1, "a", 1, "1.50", 1, js='{"a":1,"b":["x"],"c":{"d":2.5}}', arr=[1, 2, None], m={"x": 1, "y": None},
+                st={"a": 1, "b": "p"}),
+            row(2, "A", 2, "2.50", 2, js='{"a":2}', arr=[], m={}, st={"a": None, "b": "q"}),
+            row(3, "b", 3, None, 70, js="not json"),
+            row(4, None, 1, "-3.25", arr=[3, 3], m={"x": 2}, st={"a": 1, "b": "p"}),
+            row(5, "b", 3, "7.00", 1500, js='{"a":null,"b":[]}', arr=[5], m={"z": 9}, st={"a": 2, "b": None}),
+        ],
+        "other": [{"k": "a", "v": 1}, {"k": "a", "v": 1}, {"k": "b", "v": None}, {"k": None, "v": 4}],
+    },
+    {
+        "items": [
+            row(3, "b", 5, "9.99", 3, js='{"a":"7"}', arr=[1], m={"x": 7}, st={"a": 3, "b": "p"}),
+            {"id": 1, "_w": -1},
+            row(6, "a", 2, "0.10", 75, js='{"a":9,"c":{"d":1}}', arr=[4, None], m={"y": 3, "x": 1}),
+        ],
+        "other": [{"k": "a", "v": 1, "_w": -1}, {"k": "é", "v": 3}, {"k": "A", "v": 8}],
+    },
+    {
+        "items": [{"id": 5, "_w": -1}, row(2, "B", 2, "2.50", 2, js="{}", m={"q": 4}), row(4, "b", 4, None, 76, arr=[])],
+        "other": [{"k": "b", "v": None, "_w": -1}, {"k": None, "v": 4, "_w": -1}, {"k": "B", "v": 2}],
+    },
+]  # fmt: skip
+
+
+@pytest.mark.spark
+def test_each_clause_equals_batch_after_every_step(spark: Any) -> None:
+    with Pipeline(TABLES, VIEWS, {"items": ["id"]}, spark=spark) as p:
+        for number, changes in enumerate(STEPS):
+            p.step(changes)
+            for view in VIEWS:
+                assert p.read(view).num_rows, f"{view} after step {number}"
+                p.expect(view, p.batch(view))
