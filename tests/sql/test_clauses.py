@@ -91,3 +91,23 @@ def test_each_clause_equals_batch_after_every_step(spark: Any) -> None:
             for view in VIEWS:
                 assert p.read(view).num_rows, f"{view} after step {number}"
                 p.expect(view, p.batch(view))
+
+
+@pytest.mark.spark
+def test_rows_with_maps_go_as_they_came_whatever_the_order_of_their_entries(spark: Any) -> None:
+    """In a table with a key and in one without, whose rows have no hash of their own; over runs and a restart."""
+    views = {
+        "shown": "select id, map_keys(m) k, to_json(m) j from keyed",
+        "counted": "select map_keys(m) k, count(*) c from bag group by 1",
+    }
+    tables = {"keyed": "id int, m map<string,int>", "bag": "m map<string,int>"}
+    with Pipeline(tables, views, {"keyed": ["id"]}, spark=spark) as p:
+        m: list[Any] = [{"m": {"y": 1, "x": 2}}, {"m": {"b": 1, "a": 2}}]
+        p.step({"keyed": [{"id": i, **row} for i, row in enumerate(m)], "bag": [*m, m[0]]})
+        p.step({"keyed": [{"id": 2, **m[0]}], "bag": [m[1]]})
+        p.restart()
+        p.step({"keyed": [{"id": 0, "_w": -1}, {"id": 1, **m[0]}], "bag": [{"m": {"x": 2, "y": 1}, "_w": -1}]})
+        p.expect("shown", [{"id": i, "k": ["x", "y"], "j": '{"x":2,"y":1}'} for i in (1, 2)])
+        p.expect("counted", [{"k": ["x", "y"], "c": 1}, {"k": ["a", "b"], "c": 2}])
+        for view in views:
+            p.expect(view, p.batch(view))

@@ -24,6 +24,7 @@ from headrace.sql.catalyst import Catalyst
 from headrace.sql.collated import named_in
 from headrace.sql.present import literal
 from headrace.sql.user_functions import NONE, UserFunctions
+from headrace.state.rows import canonical as canonical_values
 from headrace.state.rows import consolidate
 from headrace.state.run import column, open_run
 
@@ -46,7 +47,7 @@ class ReadHistory:
         for batch in reader.read(refs, self.relation.name, 0, self.upto):
             given = set(batch.schema.names)
             columns = [
-                batch.column(c.name).cast(to_arrow(c.type))
+                canonical_values(batch.column(c.name).cast(to_arrow(c.type)))
                 if c.name in given
                 else pa.nulls(batch.num_rows, to_arrow(c.type))
                 for c in self.relation.columns

@@ -16,6 +16,7 @@ from headrace.circuit.task import Step, batches, current, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.schema import Relation
 from headrace.model.transaction import OPERATION, TRUNCATE, UNCHANGED
+from headrace.state.rows import canonical
 from headrace.state.run import HASH
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class ReadChanges:
         rows = batch.num_rows
         given = set(batch.schema.names)
         columns = [
-            batch.column(c.name).cast(t) if c.name in given else pa.nulls(rows, t)
+            # Entries of maps in one order, so that a row goes as it came.
+            canonical(batch.column(c.name).cast(t)) if c.name in given else pa.nulls(rows, t)
             for c, t in zip(self.relation.columns, self.types, strict=True)
         ]
         instants = np.ones(rows, np.int32)
