@@ -32,6 +32,7 @@ QUERIES = {
     "qualify": """
         select case_id, id, s from items qualify row_number() over (partition by case_id, s order by id desc) = 1""",
     "of_a_multiset": "select case_id, k, s, row_number() over (partition by case_id order by k) r from bag",
+    "whole_of_a_multiset": "select case_id, k, s, count(*) over (partition by case_id, k) n from bag",
     "of_an_aggregate": """
         select case_id, k, n, rank() over (partition by case_id order by n desc) r
         from (select case_id, k, count(*) n from items group by case_id, k)""",

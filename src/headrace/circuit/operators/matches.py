@@ -123,13 +123,12 @@ class Settle:
     def shown(
         self, rows: pa.Table, of: np.ndarray, at: np.ndarray, weights: np.ndarray, matches: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
-        """Each version's difference to the one before it."""
+        """Each version's difference to the one before it. Every row begins with its version 0, which is not shown."""
         meets = matches > 0
         states = {"semi": [(meets, True)], "existence": [(meets, True), (~meets, False)]}
         for chosen, flag in states.get(self.kind, [(~meets, False)]):
             now = np.where(chosen, weights, 0)
             before = np.r_[0, now[:-1]]
-            before[np.r_[True, of[1:] != of[:-1]]] = 0
             differs = np.flatnonzero((now != before) & (at > 0))
             columns = [rows[n].take(pa.array(differs)) for n in self.left.names]
             if self.kind in ("left", "single"):
