@@ -23,7 +23,7 @@ test-deps: setup ## Install a PostgreSQL server for tests and examples when ther
 	@$(BIN)/python tools/prepare.py postgres
 
 test: setup test-deps ## Run every test, JOBS=3 files at a time; ARGS="tests/sql -k join" runs some
-	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house
 	$(BIN)/ruff format --check .

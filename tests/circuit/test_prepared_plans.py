@@ -41,6 +41,7 @@ VIEWS = {
     "united": "SELECT k FROM keyed UNION ALL SELECT k FROM loose",
     "joined": "SELECT a.id, b.s FROM keyed a JOIN loose b ON a.k = b.k",
     "outer": "SELECT a.id, b.s FROM keyed a LEFT JOIN loose b ON a.k = b.k AND a.s <> b.s",
+    "as_of": "SELECT a.id, b.k FROM keyed a LEFT ASOF JOIN loose b MATCH_CONDITION (a.id >= b.k) ON a.s = b.s",
     "missing": "SELECT id FROM keyed a WHERE NOT EXISTS (SELECT 1 FROM loose b WHERE b.k = a.k)",
     "crossed": "SELECT a.id, b.k FROM keyed a CROSS JOIN loose b",
     "ranged": "SELECT a.id, b.s FROM keyed a LEFT JOIN loose b ON a.k < b.k",

@@ -52,9 +52,7 @@ def test_only_what_has_changed_is_compiled(spark: Any) -> None:
     assert (fresh, list(first.refused)) == (sorted(VIEWS), ["broken"])
     fresh, second = compiler.again((ORDERS, CLICKS), VIEWS)
     assert (fresh, second.views) == (["broken"], first.views)  # an error is told anew
-    records = {
-        n: ViewRecord(c.schema, c.definition.sql, c.root.fingerprint, "live", "", 1) for n, c in first.views.items()
-    }
+    records = {n: ViewRecord(c.schema, c.definition.sql, c.fingerprint, "live", "", 1) for n, c in first.views.items()}
     edited = {**VIEWS, "totals": "SELECT sum(amount) + 1 AS total FROM orders"}
     fresh, third = compiler.again((ORDERS, CLICKS), edited, records)
     assert fresh == ["broken", "totals", "twice"]  # what reads another version is another view

@@ -208,8 +208,8 @@ REFUSED = {  # view text -> code, where, what, why, next
     "SELECT transform(id) USING 'sh' AS (x) FROM orders": ("refused", "1:1", "TRANSFORM", "program", "headrace plan"),
     "SELECT * FROM csv.`/etc/passwd`": ("refused", "1:15", "csv./etc/passwd", "no path", "headrace plan"),
     "ADD JAR 'x.jar'": ("refused", "1:1", "ADD JARS", "only reads", "headrace plan"),
-    "SELECT id, rand() AS r FROM orders": ("not_deterministic", "1:12", "rand", "random", "headrace plan"),
-    "SELECT id, uuid() AS u FROM orders": ("not_deterministic", "1:12", "uuid", "random", "headrace plan"),
+    "SELECT id, rand() AS r FROM orders": ("not_deterministic", "1:12", "rand", "random", "xxhash64(id)"),
+    "SELECT id, uuid() AS u FROM orders": ("not_deterministic", "1:12", "uuid", "random", "sha2(id"),
     "SELECT id, current_user AS u FROM orders": ("not_deterministic", "1:12", "current_user", "session", "headrace plan"),
 }  # fmt: skip
 

@@ -28,6 +28,7 @@ from headrace.circuit.node import (
     Window,
     has_one_row,
 )
+from headrace.engine.session import computed_by
 from headrace.formats.types.arrow import quote
 from headrace.model.clock import CLOCK
 from headrace.model.definition import ViewDefinition
@@ -53,6 +54,7 @@ class Compiled:
     schema: ViewSchema
     root: Node
     reads: tuple[str, ...]
+    fingerprint: str  # of its nodes, and of what they are computed by
     calls: tuple[str, ...] = ()  # functions of users, by their lower-case names
 
     @property
@@ -88,6 +90,7 @@ class Compiler:
     def __init__(self, spark: SparkSession, functions: UserFunctions = NONE) -> None:
         self.spark = spark
         self.catalyst = Catalyst(spark)
+        self.computed_by = computed_by(spark)
         self._admitted: dict[Any, Admitted] = {}  # by text and all names there are
         self._lowered: dict[Any, Lowered] = {}  # by text and the relations it reads
         self.use(functions)
@@ -140,7 +143,7 @@ class Compiler:
             except HeadraceError as error:
                 refused[name] = error
                 continue
-            compiled = views[name] = versioned(wanted[name], admitted[name], lowered, known.get(name))
+            compiled = views[name] = self.versioned(wanted[name], admitted[name], lowered, known.get(name))
             keys[compiled.feed], columns[compiled.feed] = compiled.schema.key, compiled.schema.names
             used |= {r for r in compiled.reads if r in tables}
         told = {name: advised(error, wanted[name]) for name, error in refused.items()}
@@ -167,6 +170,18 @@ class Compiler:
         result = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
         unique = unique_columns(root, keys, columns)
         return Lowered(root, result, tuple(result[i].name for i in unique) if unique else ())
+
+    def versioned(
+        self, definition: ViewDefinition, admitted: Admitted, lowered: Lowered, known: ViewRecord | None
+    ) -> Compiled:
+        """A view as the version that the catalogue knows it by, or the next one."""
+        version, fingerprint = 1, f"{lowered.root.fingerprint}.{self.computed_by}"
+        if known is not None:
+            same = known.fingerprint == fingerprint and known.schema.names == tuple(c.name for c in lowered.columns)
+            version = known.schema.version if same else known.schema.version + 1
+        order = tuple(spelled(o.column, o.descending, o.nulls_last) for o in admitted.order)
+        schema = ViewSchema(definition.name, version, lowered.columns, lowered.key, order)
+        return Compiled(definition, schema, lowered.root, admitted.relations, fingerprint, admitted.functions)
 
     def optimized(self, definition: ViewDefinition) -> Any:
         try:
@@ -205,18 +220,6 @@ def feed_and_columns(
 ) -> tuple[str, tuple[Column, ...]]:
     """The feed of a table or view, with its columns."""
     return (name, tables[name].columns) if name in tables else (views[name].feed, views[name].schema.columns)
-
-
-def versioned(definition: ViewDefinition, admitted: Admitted, lowered: Lowered, known: ViewRecord | None) -> Compiled:
-    """A view as the version that the catalogue knows it by, or the next one."""
-    version = 1
-    if known is not None:
-        names = tuple(c.name for c in lowered.columns)
-        same = known.fingerprint == lowered.root.fingerprint and known.schema.names == names
-        version = known.schema.version if same else known.schema.version + 1
-    order = tuple(spelled(o.column, o.descending, o.nulls_last) for o in admitted.order)
-    schema = ViewSchema(definition.name, version, lowered.columns, lowered.key, order)
-    return Compiled(definition, schema, lowered.root, admitted.relations, admitted.functions)
 
 
 def check_cost(root: Node, definition: ViewDefinition) -> None:

@@ -314,7 +314,7 @@ class Maintainer:
                 reason = self.failures.reason(name, {**self.failures.known, **broken}) if name in broken else ""
                 state = "failed" if reason else "live"
                 record = ViewRecord(
-                    compiled.schema, compiled.definition.sql, compiled.root.fingerprint, state, reason, commit
+                    compiled.schema, compiled.definition.sql, compiled.fingerprint, state, reason, commit
                 )
                 if compiled.feed in bases:
                     paths, rows = bases[compiled.feed]

@@ -93,8 +93,7 @@ class Pipeline:
         self.spark = open_session(self.project.settings)
         self.compiler = Compiler(self.spark, functions_of(self.project))
         self.maintainer = Maintainer(self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell)
-        reopen(self.maintainer, self.compiler)
-        self.recovered = True
+        self.recovered = reopen(self.maintainer, self.compiler)
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
@@ -288,6 +287,7 @@ class Pipeline:
         if dropped or new != live:
             followed = {name: relation for name, (_, relation) in tables.items() if name in compilation.tables}
             self.maintainer.swap(followed, compilation.views, dropped)
+            self.recovered = True
             for deliver in self.delivers.values():
                 deliver.wake()
         for name, (owner, _) in self.catalog.relations().items():

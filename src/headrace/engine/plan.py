@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.catalog.store import ViewRecord
-from headrace.engine.compile import Compilation
+from headrace.engine.compile import Compilation, Compiled
 from headrace.engine.functions import shown
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.schema import Relation
@@ -40,7 +40,7 @@ def changes(
             entries.append(_entry("create", "view", definition.name, "new", []))
         elif record.schema.version != compiled.schema.version or record.state != "live":
             affected = readers[definition.name] + _sinks_of(project, definition.name)
-            entries.append(_entry("replace", "view", definition.name, _why(record, compiled.schema.names), affected))
+            entries.append(_entry("replace", "view", definition.name, _why(record, compiled), affected))
         else:
             entries.append(_entry("keep", "view", definition.name, "", []))
     for name in records:
@@ -83,11 +83,14 @@ def _connectors(
     return entries
 
 
-def _why(record: ViewRecord, columns: tuple[str, ...]) -> str:
+def _why(record: ViewRecord, compiled: Compiled) -> str:
+    columns = compiled.schema.names
     if record.state == "failed":
         return f"it failed: {record.reason}"
     if record.schema.names != columns:
         return f"columns change from {', '.join(record.schema.names)} to {', '.join(columns)}"
+    if record.fingerprint.partition(".")[0] == compiled.root.fingerprint:
+        return "built by another version of Spark or Headrace, or with another time_zone or ansi"
     return "its query, a function it calls, or a view it reads, changes"
 
 

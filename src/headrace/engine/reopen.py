@@ -7,8 +7,12 @@ from headrace.engine.maintain import Maintainer
 from headrace.model.definition import ViewDefinition
 
 
-def reopen(maintainer: Maintainer, compiler: Compiler) -> None:
-    """State from the newest checkpoint and the recorded steps after it; a view that failed stays failed."""
+def reopen(maintainer: Maintainer, compiler: Compiler) -> bool:
+    """State from the newest checkpoint and the recorded steps after it; a view that failed stays failed.
+
+    Whether all views are there. A view that another Spark, other settings or another function of its user have built
+    is not: its contents stand as they were until it is built anew, and what it keeps must not be lost until then.
+    """
     records = maintainer.catalog.views()
     tables = {name: relation for name, (_, relation) in maintainer.catalog.relations().items()}
     live = {n: r for n, r in records.items() if r.state == "live"}
@@ -16,3 +20,4 @@ def reopen(maintainer: Maintainer, compiler: Compiler) -> None:
     views = {n: c for n, c in compiled.views.items() if n in live and c.schema.version == live[n].schema.version}
     maintainer.failures.take(records, compiled.views)
     maintainer.recover(tables, views)
+    return views.keys() == live.keys()

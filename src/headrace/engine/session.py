@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.circuit.operators import REVISION
 from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.archive import place
 from headrace.engine.standard_error import without_noise
@@ -82,6 +84,16 @@ def project_settings(settings: Settings) -> dict[str, str]:
         "spark.sql.ansi.enabled": str(settings.ansi).lower(),
         "spark.sql.shuffle.partitions": str(settings.partitions),
     }
+
+
+# The settings that decide what a query gives.
+MEANING = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive")
+
+
+def computed_by(session: SparkSession) -> str:
+    """What decides, beside its nodes, what a view holds and keeps: Spark, its settings, and the operators' revision."""
+    text = repr((session.version, [session.conf.get(key) for key in MEANING], REVISION))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def settled(session: SparkSession, settings: Settings) -> SparkSession:

@@ -27,6 +27,9 @@ from headrace.circuit.operators import (
     window,
 )
 
+# Raised with every change of what an operator keeps or answers: views that were built by another are built anew.
+REVISION = 1
+
 
 def join_operator(join: node.Join) -> ModuleType:
     """The operator of a join: by its keys or, without any, over every pair."""
