@@ -6,7 +6,7 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-JOBS ?= 3
+JOBS ?= 2
 
 .PHONY: help setup test-deps test lint fmt laws generated planted bench-quick tpch nexmark endurance demo demo-postgres docs clean
 
@@ -22,7 +22,7 @@ setup: .venv/ready ## Install the product and its tools into .venv (again only w
 test-deps: setup ## Install a PostgreSQL server for tests and examples when there is none
 	@$(BIN)/python tools/prepare.py postgres
 
-test: setup test-deps ## Run every test, JOBS=3 files at a time; ARGS="tests/sql -k join" runs some
+test: setup test-deps ## Run every test, JOBS=2 files at a time; ARGS="tests/sql -k join" runs some
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house
