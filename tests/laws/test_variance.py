@@ -1,7 +1,7 @@
 """Goal: variances, correlations and regressions equal batch after every commit, to the last bit. See harness.py.
 
 Batch computes them by their definitions over fractions. That what both mean is what Spark means, up to Spark's own
-rounding, is asked at the end.
+rounding, is asked at the end, of sums and means too.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def test_they_are_what_spark_means(spark: Any) -> None:
     rows = [(g, draw.uniform(-5, 5), draw.uniform(-5, 5)) for g in range(50) for _ in range(g % 7)]
     judge = Batch(spark)
     judge.spark.createDataFrame(rows, "g int, x double, y double").createOrReplaceTempView("drawn")
-    query = f"select g, {of_one('x')}, {of_two('x, y')} from drawn group by g"
+    sums = "sum(x) total, avg(x) mean, sum(float(y)) total_of_floats, avg(float(y)) mean_of_floats"
+    query = f"select g, {sums}, {of_one('x')}, {of_two('x, y')} from drawn group by g"
     exact = {row["g"]: row for row in judge.run(query).to_pylist()}
     plain = {row["g"]: row.asDict() for row in judge.spark.sql(query).collect()}
     assert exact.keys() == plain.keys()

@@ -396,6 +396,38 @@ def test_a_sink_that_cannot_be_reached_holds_up_nobody_and_is_seen_to_fall_behin
     assert [sink["name"] for sink in shop.status()["sinks"]] == ["local"]
 
 
+def test_a_row_that_the_sinks_store_cannot_hold_is_set_aside_there_until_it_is_put_right(shop: Shop) -> None:
+    shop.define("sinks/names.yaml", {**shop.bank(), "views": ["idle_customers"], "schema": "names"})
+    answer(headrace(shop.folder, "apply", "--json"))
+
+    def names() -> dict[str, Any]:
+        return next(dict(sink) for sink in shop.status()["sinks"] if sink["name"] == "names")
+
+    def delivered() -> list[tuple[Any, ...]]:
+        shop.wait(lambda: names()["lag"] == 0 and names()["frontier"] >= commit)
+        return shop.server.psql("SELECT name FROM names.idle_customers WHERE id >= 500 ORDER BY id")
+
+    def customer(key: int, name: str) -> tuple[str, dict[str, Any]]:
+        return "customers", {"id": key, "name": name, "region": "north"}
+
+    commit = shop.push(customer(500, "Eve"), customer(501, "B\0b")).json()["commit"]
+    assert delivered() == [("Eve",)]
+    kept = shop.server.psql("SELECT view, contents, reason, copies FROM names.headrace_quarantine")
+    row = '{"id": 501, "name": "B\\u0000b", "region": "north"}'
+    assert kept == [("idle_customers", row, "name: it contains the character NUL (U+0000)", 1)]
+    assert (names()["error"], names()["quarantined"]) == (None, {"idle_customers": 1})
+    assert shop.events("sink.quarantined")[-1] == {
+        "event": "sink.quarantined", "sink": "names", "view": "idle_customers", "rows": 1,
+    }  # fmt: skip
+    assert "cannot hold 1 row of idle_customers" in headrace(shop.folder, "status").stdout
+    commit = shop.push(customer(501, "Bob")).json()["commit"]
+    assert delivered() == [("Eve",), ("Bob",)]
+    assert shop.server.psql("SELECT * FROM names.headrace_quarantine") == []
+    assert names()["quarantined"] == {}
+    (shop.folder / "sinks/names.yaml").unlink()
+    answer(headrace(shop.folder, "apply", "--json"))
+
+
 def test_a_second_process_on_the_folder_is_refused_by_the_first_ones_number(shop: Shop) -> None:
     found = error(headrace(shop.folder, "up", "--json"))
     assert_told(

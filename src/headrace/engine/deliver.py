@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
@@ -29,6 +29,7 @@ class Deliver(threading.Thread):
         self.error: HeadraceError | None = None
         self.frontier: int | None = None
         self.rows = 0
+        self.quarantined: Mapping[str, int] = {}
         self._published = threading.Event()
         self._closed = threading.Event()
 
@@ -50,6 +51,7 @@ class Deliver(threading.Thread):
                 if self.error is not None:
                     self.tell({"event": "sink.recovered", "sink": self.sink.name})
                 self.error, attempt = None, 0
+                self.tell_quarantined()
                 self.loop()
             except Exception as error:
                 self.failed(error)
@@ -69,6 +71,7 @@ class Deliver(threading.Thread):
                 continue
             self.sink.write(delivery)
             self.frontier = delivery.commit
+            self.tell_quarantined()
             self.rows += sum(t.num_rows for t in (*delivery.deltas.values(), *delivery.replacements.values()))
             for name in delivery.replacements:
                 held[name] = delivery.schemas[name].version
@@ -122,6 +125,14 @@ class Deliver(threading.Thread):
                 break
             chosen.append(step)
         return chosen
+
+    def tell_quarantined(self) -> None:
+        """Which views have other numbers of rows that the store cannot hold than when it was last told."""
+        before, self.quarantined = self.quarantined, dict(self.sink.quarantined)
+        for view in sorted(before.keys() | self.quarantined.keys()):
+            rows = self.quarantined.get(view, 0)
+            if rows != before.get(view, 0):
+                self.tell({"event": "sink.quarantined", "sink": self.sink.name, "view": view, "rows": rows})
 
     def failed(self, error: Exception) -> None:
         known = error if isinstance(error, HeadraceError) else HeadraceError(

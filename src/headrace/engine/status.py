@@ -82,6 +82,6 @@ def _sinks(pipeline: Pipeline, end: int, frontier: int) -> list[dict[str, Any]]:
             "name": name, "frontier": reached, "rows": deliver.rows, "lag": frontier - reached,
             "behind_s": pipeline.clock.behind_s(reached, end),
             "state": "failed" if deliver.error else "running",
-            "error": deliver.error.as_dict() if deliver.error else None,
+            "error": deliver.error.as_dict() if deliver.error else None, "quarantined": deliver.quarantined,
         })  # fmt: skip
     return found

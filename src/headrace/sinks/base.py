@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 from headrace.model.delivery import Delivery
 
@@ -11,6 +12,8 @@ class Sink(ABC):
     """One store that views are delivered to. All calls come from the sink's own thread."""
 
     name: str
+    quarantined: Mapping[str, int]
+    """View -> its rows that the store cannot hold: they are in its quarantine. Known once it is open."""
 
     @abstractmethod
     def open(self) -> int | None:

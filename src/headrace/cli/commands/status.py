@@ -65,6 +65,12 @@ def show(answer: Mapping[str, Any]) -> None:
                 display.say(
                     f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.error_text(problem)}"
                 )
+            for view, rows in (item.get("quarantined") or {}).items():
+                name = display.paint(display.plain(item["name"]), "bold red")
+                display.say(
+                    f"  {name}: its store cannot hold {display.counted(rows, 'row')} of {display.plain(view)};"
+                    " see its table headrace_quarantine"
+                )
 
 
 def _numbers(answer: Mapping[str, Any]) -> bool:

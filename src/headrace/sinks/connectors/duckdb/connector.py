@@ -7,6 +7,7 @@ between, the user's own ``duckdb`` can read it. As long as that has it open, a w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,11 +19,13 @@ from headrace.model.errors import HeadraceError
 from headrace.sinks.base import Sink
 from headrace.sinks.connectors.duckdb.config import DuckdbOptions, file_of
 from headrace.sinks.connectors.duckdb.progress import Progress
+from headrace.sinks.connectors.duckdb.quarantine import DuckdbQuarantine, unheld
 from headrace.sinks.connectors.duckdb.tables import Tables
+from headrace.sinks.quarantine import sifted
 from headrace.sinks.target import Held, Target, diverged, pending, targets, usable, went_back
 
 _Answer = TypeVar("_Answer")
-_Work = Callable[[Tables, Progress], _Answer]
+_Work = Callable[[Tables, Progress, DuckdbQuarantine], _Answer]
 
 
 class DuckdbSink(Sink):
@@ -42,6 +45,7 @@ class DuckdbSink(Sink):
         base: Path | None = None,
     ) -> None:
         self.name = name
+        self.quarantined: Mapping[str, int] = {}
         self._options = validate(DuckdbOptions, options, where)
         self._keys = {view: tuple(key) for view, key in keys.items()}
         self._where, self._project = where, project
@@ -52,7 +56,7 @@ class DuckdbSink(Sink):
 
     def open(self) -> int | None:
         """Takes the sink over. Raises ``sink.connect``, ``sink.rights``."""
-        self._transaction(lambda tables, progress: self._take_over(progress))
+        self._transaction(self._take_over)
         return self._reached
 
     def held(self) -> dict[str, int]:
@@ -67,7 +71,7 @@ class DuckdbSink(Sink):
         """
         checked = targets(delivery, self._keys, self._where)
         self._check_names(checked)
-        self._transaction(lambda tables, progress: self._write(delivery, checked, tables, progress))
+        self.quarantined = self._transaction(partial(self._write, delivery, checked))
         self._reached = max(delivery.commit, self._reached or delivery.commit)
 
     def close(self) -> None:
@@ -80,24 +84,33 @@ class DuckdbSink(Sink):
 
     # -- each in one transaction
 
-    def _take_over(self, progress: Progress) -> None:
+    def _take_over(self, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> None:
         progress.ensure()
         self._reached, self._generation = progress.take_over()
+        self.quarantined = quarantine.counts()
 
-    def _held(self, tables: Tables, progress: Progress) -> dict[str, Held]:
+    def _held(self, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> dict[str, Held]:
         if not progress.exists():
             return {}
         found = tables.found()
         return {view: it for view, it in progress.held().items() if tables.ours(view, found)}
 
-    def _write(self, delivery: Delivery, checked: Mapping[str, Target], tables: Tables, progress: Progress) -> None:
+    def _write(
+        self,
+        delivery: Delivery,
+        checked: Mapping[str, Target],
+        tables: Tables,
+        progress: Progress,
+        quarantine: DuckdbQuarantine,
+    ) -> Mapping[str, int]:
+        """What the quarantine then holds."""
         if self._generation is None:
             raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
         frontier = progress.check(self._generation)
         if self._reached is not None and (frontier is None or frontier < self._reached):
             raise went_back(frontier, self._reached, self._where)
-        held = self._held(tables, progress)
-        due = pending(delivery, frontier, held, checked)
+        held = self._held(tables, progress, quarantine)
+        due, bad = sifted(pending(delivery, frontier, held, checked), checked, unheld)
         for view in due.dropped:
             tables.drop(view)
         for view, rows in due.replacements.items():
@@ -115,6 +128,7 @@ class DuckdbSink(Sink):
             progress.stale(due.stale, {view: delivery.schemas[view].version for view in due.stale}, frontier)
         if frontier is None or delivery.commit > frontier:
             progress.advance(delivery.commit, delivery.committed_us)
+        return quarantine.take(due, bad, self.quarantined)
 
     def _check_held(self, target: Target, held: Mapping[str, Held]) -> None:
         if target.view not in held:
@@ -127,7 +141,7 @@ class DuckdbSink(Sink):
                 where=self._where,
             )
 
-    def _drop(self, tables: Tables, progress: Progress) -> None:
+    def _drop(self, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> None:
         tables.drop_all()
         if progress.exists():
             progress.forget()
@@ -160,6 +174,7 @@ class DuckdbSink(Sink):
             answer = work(
                 Tables(connection, schema, self._owner, self._where),
                 Progress(connection, schema, self._project, self.name, self._where),
+                DuckdbQuarantine(connection, schema, self._project, self.name),
             )
             connection.execute("COMMIT")
         except duckdb.Error as error:

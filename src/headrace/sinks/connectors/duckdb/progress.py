@@ -1,4 +1,7 @@
-"""The two tables that every DuckDB sink keeps beside its views: how far it is, and the state of each view."""
+"""The tables that every DuckDB sink keeps beside its views: how far it is, and the state of each view.
+
+The third, the quarantine, is made and removed with them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import duckdb
 
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.model.errors import HeadraceError
+from headrace.sinks.quarantine import QUARANTINE
 from headrace.sinks.target import Held, Target
 
 PROGRESS, VIEWS = "headrace_progress", "headrace_views"
@@ -21,6 +25,10 @@ _PROGRESS_COLUMNS = (
 _VIEWS_COLUMNS = (
     "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, view VARCHAR NOT NULL, version BIGINT NOT NULL,"
     " state VARCHAR NOT NULL, commit BIGINT, reason VARCHAR, key VARCHAR[] NOT NULL, declared BOOLEAN NOT NULL"
+)
+_QUARANTINE_COLUMNS = (
+    "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, view VARCHAR NOT NULL, id VARCHAR NOT NULL,"
+    " contents VARCHAR NOT NULL, reason VARCHAR NOT NULL, copies BIGINT NOT NULL, commit BIGINT NOT NULL"
 )
 
 
@@ -38,12 +46,14 @@ class Progress:
             "schema": identifier(schema),
             "progress": identifier(schema, PROGRESS),
             "views": identifier(schema, VIEWS),
+            "quarantine": identifier(schema, QUARANTINE),
         }
 
     def ensure(self) -> None:
         self._run("CREATE SCHEMA IF NOT EXISTS {schema}")
         self._run("CREATE TABLE IF NOT EXISTS {progress} (" + _PROGRESS_COLUMNS + ")")
         self._run("CREATE TABLE IF NOT EXISTS {views} (" + _VIEWS_COLUMNS + ")")
+        self._run("CREATE TABLE IF NOT EXISTS {quarantine} (" + _QUARANTINE_COLUMNS + ")")
 
     def exists(self) -> bool:
         row = self._run(
@@ -129,9 +139,11 @@ class Progress:
 
     def forget(self) -> None:
         """Removes the sink's rows, and with the last sink the tables."""
+        self._run("DELETE FROM {quarantine} WHERE project = $1 AND sink = $2", self._me)
         self._run("DELETE FROM {views} WHERE project = $1 AND sink = $2", self._me)
         self._run("DELETE FROM {progress} WHERE project = $1 AND sink = $2", self._me)
         if self._run("SELECT 1 FROM {progress} LIMIT 1").fetchone() is None:
+            self._run("DROP TABLE {quarantine}")
             self._run("DROP TABLE {views}")
             self._run("DROP TABLE {progress}")
 

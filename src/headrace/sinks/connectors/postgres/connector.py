@@ -8,7 +8,7 @@ so that a delivery whose fate is unknown may simply be sent again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,9 @@ from headrace.sinks.base import Sink
 from headrace.sinks.connectors.postgres import errors
 from headrace.sinks.connectors.postgres.config import PostgresOptions, parameters
 from headrace.sinks.connectors.postgres.progress import Progress
+from headrace.sinks.connectors.postgres.quarantine import PostgresQuarantine, unheld
 from headrace.sinks.connectors.postgres.tables import PLAN_SMALL, Row, Tables
+from headrace.sinks.quarantine import sifted
 from headrace.sinks.target import Held, Target, pending, targets, usable, went_back
 
 TAKE_OVER_WAIT_MS = 2_000  # how long a write in progress of an older instance is waited for before it is ended
@@ -63,6 +65,7 @@ class PostgresSink(Sink):
         base: Path = Path(),
     ) -> None:
         self.name = name
+        self.quarantined: Mapping[str, int] = {}
         self._options = validate(PostgresOptions, options, where)
         self._keys = {view: tuple(key) for view, key in keys.items()}
         self._where, self._project, self._base = where, project, base
@@ -95,10 +98,7 @@ class PostgresSink(Sink):
         """
         checked = targets(delivery, self._keys, self._where)
         errors.check_names(checked, self._where)
-        contents = {
-            checked[view]: rows for part in (delivery.deltas, delivery.replacements) for view, rows in part.items()
-        }
-        self._transaction(lambda: self._write(delivery, checked), contents)
+        self.quarantined = self._transaction(lambda: self._write(delivery, checked), checked.values())
         self._reached = max(delivery.commit, self._reached or delivery.commit)
 
     def close(self) -> None:
@@ -117,6 +117,7 @@ class PostgresSink(Sink):
         progress.ensure()
         connection.execute("SELECT set_config('lock_timeout', $1, true)", (str(wait_ms),))
         self._reached, self._generation = progress.take_over()
+        self.quarantined = self._quarantine().counts()
         return self._reached
 
     def _end_older_instances(self) -> None:
@@ -135,7 +136,8 @@ class PostgresSink(Sink):
         found = tables.found(held)
         return {view: it for view, it in held.items() if tables.ours(view, found)}
 
-    def _write(self, delivery: Delivery, checked: Mapping[str, Target]) -> None:
+    def _write(self, delivery: Delivery, checked: Mapping[str, Target]) -> Mapping[str, int]:
+        """What the quarantine then holds."""
         if self._generation is None:
             raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
         connection, tables, progress = self._connected()
@@ -144,7 +146,7 @@ class PostgresSink(Sink):
             raise went_back(frontier, self._reached, self._where)
         beyond = frontier is None or delivery.commit > frontier
         held = self._held() if not beyond or delivery.deltas.keys() - tables.ready else {}
-        due = pending(delivery, frontier, held, checked)
+        due, bad = sifted(pending(delivery, frontier, held, checked), checked, unheld)
         swaps = []
         for view, rows in due.replacements.items():
             swaps += tables.replace(checked[view], rows)
@@ -165,6 +167,7 @@ class PostgresSink(Sink):
             if beyond:
                 progress.advance(delivery.commit, delivery.committed_us)
         tables.check(done)
+        return self._quarantine().take(due, bad, self.quarantined)
 
     def _drop(self) -> None:
         _, tables, progress = self._connected()
@@ -175,7 +178,7 @@ class PostgresSink(Sink):
 
     # -- the connection
 
-    def _transaction(self, work: Callable[[], _Answer], contents: Mapping[Target, Any] | None = None) -> _Answer:
+    def _transaction(self, work: Callable[[], _Answer], targets: Collection[Target] = ()) -> _Answer:
         """Runs ``work`` and commits. After any failure the connection is given up, and all that hangs on it."""
         try:
             answer = work()
@@ -186,7 +189,7 @@ class PostgresSink(Sink):
             self.close()
             if tables is None:
                 raise errors.refused(error, self._where, "?") from error
-            raise tables.explained(error, contents or {}) from error
+            raise tables.explained(error, targets) from error
         except BaseException:
             self.close()
             raise
@@ -200,6 +203,9 @@ class PostgresSink(Sink):
             self._tables = Tables(connection, schema, self._owner, self._where)
             self._progress = Progress(connection, schema, self._project, self.name, self._where)
         return self._connection, self._tables, self._progress
+
+    def _quarantine(self) -> PostgresQuarantine:
+        return PostgresQuarantine(self._connected()[0], self._options.schema_name, self._project, self.name)
 
     def _connect(self) -> psycopg.Connection[Row]:
         given = {

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import psycopg
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.model.errors import HeadraceError
-from headrace.sinks.connectors.postgres import encode
-from headrace.sinks.target import Target, diverged, show_row
+from headrace.sinks.target import Target, diverged
 
 _REFUSED_AT_THE_DOOR = re.compile(
     r"password authentication failed|no password supplied|role \".*\" does not exist|pg_hba\.conf|authentication failed"
@@ -20,7 +17,6 @@ _REFUSED_AT_THE_DOOR = re.compile(
 )
 # SQLSTATE classes and states that pass by themselves: connection, resources, locks, shutdown, a standby.
 _PASSING = ("08", "25006", "40", "53", "55P03", "57", "58")
-_ESCAPED_NUL = r"(^|[^\\])(\\\\)*\\u0000"
 
 
 def connecting(error: psycopg.Error, where: str) -> HeadraceError:
@@ -93,38 +89,17 @@ def foreign(what: str, where: str) -> HeadraceError:
     )
 
 
-def value(error: Exception, contents: Mapping[Target, pa.Table], where: str) -> HeadraceError:
-    """A value that PostgreSQL does not take; the server names it only roughly, so it is looked for in the rows."""
-    for target, rows in contents.items():
-        found = _bad_value(target, rows, where)
-        if found is not None:
-            return found
-    views = ", ".join(f"'{target.view}'" for target in contents)
+def value(error: Exception, targets: Collection[Target], where: str) -> HeadraceError:
+    """A value that PostgreSQL does not take, other than those that are known before and in the quarantine."""
+    views = ", ".join(f"'{target.view}'" for target in targets)
     place = error.diag.context if isinstance(error, psycopg.Error) else None
     return HeadraceError(
         "sink.value",
-        f"PostgreSQL cannot hold a value of {'view' if len(contents) == 1 else 'one of the views'} {views}",
+        f"PostgreSQL cannot hold a value of {'view' if len(targets) == 1 else 'one of the views'} {views}",
         where=_at(where, (place or "").replace("\n", " ")),
         why=_first_line(error),
         next="change it in the view; for a key that is too long for an index declare another key, or none with []",
     )
-
-
-def _bad_value(target: Target, rows: pa.Table, where: str) -> HeadraceError | None:
-    """The first text of the rows that PostgreSQL cannot hold, with its column and row."""
-    for column in target.columns:
-        found = _bad_row(encode.whole(rows.column(column.name)))
-        if found is not None:
-            row, why = found
-            names = target.key or [c.name for c in target.columns if c.name != column.name]
-            return HeadraceError(
-                "sink.value",
-                f"PostgreSQL cannot hold a value of column '{column.name}' of view '{target.view}'",
-                where=_at(where, f"row {row + 1} ({show_row(rows, row, names)})"),
-                why=why,
-                next=f"take it out in the view, e.g. with replace({column.name}, '\\u0000', '')",
-            )
-    return None
 
 
 def check_names(targets: Mapping[str, Target], where: str) -> None:
@@ -160,29 +135,6 @@ def check_name(name: str, what: str, view: str, where: str) -> None:
         why=why,
         next="give it another name" + (" with AS" if what.startswith("the column") else ""),
     )
-
-
-def _bad_row(array: pa.Array) -> tuple[int, str] | None:
-    """The first row with a NUL character or broken UTF-8 in it, at any depth, and what it is."""
-    try:
-        array.validate(full=True)
-        text = encode.texts(array)
-    except pa.ArrowInvalid:
-        rows = (i for i in range(len(array)) if not _decodes(array[i]))
-        return next(((row, "the text is not valid UTF-8") for row in rows), None)
-    hits = pc.match_substring_regex(text, _ESCAPED_NUL) if pa.types.is_nested(array.type) else None
-    if hits is None or not pc.any(hits).as_py():
-        hits = pc.match_substring(text, "\0")
-    row = pc.index(hits, True).as_py()
-    return (row, "it contains the character NUL (U+0000)") if row >= 0 else None
-
-
-def _decodes(scalar: pa.Scalar) -> bool:
-    try:
-        scalar.as_py()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _at(where: str, place: str) -> str:

@@ -1,4 +1,7 @@
-"""The two tables that every PostgreSQL sink keeps beside its views: how far it is, and the state of each view."""
+"""The tables that every PostgreSQL sink keeps beside its views: how far it is, and the state of each view.
+
+The third, the quarantine, is made and removed with them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from psycopg import sql
 
 from headrace.model.errors import HeadraceError
 from headrace.sinks.connectors.postgres import errors
+from headrace.sinks.quarantine import QUARANTINE
 from headrace.sinks.target import Held, Target
 
 PROGRESS, VIEWS = "headrace_progress", "headrace_views"
@@ -22,6 +26,9 @@ _DEFINITIONS = {
     VIEWS: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, view text NOT NULL, version bigint NOT NULL,"
     " state text NOT NULL CHECK (state IN ('live', 'stale')), commit bigint, reason text, key text[] NOT NULL,"
     " declared boolean NOT NULL, PRIMARY KEY (project, sink, view))",
+    QUARANTINE: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, view text NOT NULL, id text NOT NULL,"
+    " contents text NOT NULL, reason text NOT NULL, copies bigint NOT NULL, commit bigint NOT NULL,"
+    " PRIMARY KEY (project, sink, view, id))",
 }
 _MINE = sql.SQL("project = $1 AND sink = $2")
 
@@ -155,11 +162,12 @@ class Progress:
 
     def forget(self) -> None:
         """Removes the sink's rows, and with the last sink the tables."""
-        for table in (self._views, self._progress):
+        tables = [sql.Identifier(self._schema, name) for name in _DEFINITIONS]
+        for table in tables:
             self._connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(table, _MINE), self._me)
         left = self._connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self._progress)).fetchone()
         if left is None:
-            self._connection.execute(sql.SQL("DROP TABLE {}, {}").format(self._views, self._progress))
+            self._connection.execute(sql.SQL("DROP TABLE {}").format(sql.SQL(", ").join(tables)))
 
     def _demand(self, check: str, right: str) -> None:
         row = self._connection.execute(

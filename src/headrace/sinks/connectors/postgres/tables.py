@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -319,27 +319,25 @@ class Tables:
                 for chunk in encode.csv_chunks(rows):
                     copy.write(chunk)
         except (psycopg.DataError, pg_errors.ProgramLimitExceeded, pa.ArrowInvalid) as error:
-            raise errors.value(error, {target: rows}, self._where) from error
+            raise errors.value(error, [target], self._where) from error
 
     def _arrays(self, target: Target, rows: pa.Table) -> list[list[str | None]]:
         """The columns as texts, one parameter each."""
         try:
             arrays = [encode.texts(encode.whole(column)).to_pylist() for column in rows.columns]
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            raise errors.value(error, {target: rows}, self._where) from error
+            raise errors.value(error, [target], self._where) from error
         return arrays
 
-    def explained(self, error: psycopg.Error, contents: Mapping[Target, pa.Table]) -> HeadraceError:
+    def explained(self, error: psycopg.Error, targets: Collection[Target]) -> HeadraceError:
         """The error of a statement, with the view and the values it is about."""
-        names = {name: target for target in contents for name in self._names(target)}
+        names = {name: target for target in targets for name in self._names(target)}
         about = names.get(error.diag.table_name or "")
         if isinstance(error, pg_errors.UniqueViolation) and about is not None:
             key = re.sub(r"^Key | (already exists|is duplicated)\.$", "", error.diag.message_detail or "")
             return not_unique(about, f"the key {key}", self._where)
-        if isinstance(error, psycopg.DataError | pg_errors.ProgramLimitExceeded) and contents:
-            suspects = contents if about is None else {about: contents[about]}
-            rows = {target: rows_of(target, table) for target, table in suspects.items()}
-            return errors.value(error, rows, self._where)
+        if isinstance(error, psycopg.DataError | pg_errors.ProgramLimitExceeded) and targets:
+            return errors.value(error, targets if about is None else [about], self._where)
         return errors.refused(error, self._where, self._role)
 
     def _names(self, target: Target) -> tuple[str, ...]:
