@@ -49,7 +49,7 @@ JOINS = {
     "strictly_after": ("left", "q.ts > t.ts", "t.k = q.k", "q.id, q.k, q.ts"),
     "of_every_key": ("inner", "t.ts <= q.ts", "true", "q.s, q.ts"),
     "by_text": ("left", "t.s >= q.s", "t.k <=> q.k", "q.k, q.s, q.f"),
-    "by_double": ("left", "t.f >= q.f", "t.k = q.k", "q.k, q.f, q.ts"),
+    "by_double": ("left", "t.f >= q.f", "t.k = q.k", "q.k, q.ts, q.f"),
     "keyed_by_double": ("left", "t.ts >= q.ts", "t.f = q.f and t.k = q.k", "q.k, q.ts, q.f, q.p"),
     "by_expression": ("inner", "t.ts + 1 >= q.ts * 2", "t.k = q.k + 1 and q.s is null and t.f > 0", "q.k, q.ts, q.s"),
     "by_pair": ("left", "(t.ts, t.s) >= (q.ts, q.s)", "t.k = q.k", "q.id, q.k, q.ts, q.s"),
@@ -73,7 +73,7 @@ def judged(kind: str, time: str, rest: str, rights: str) -> str:
     nearest = value.get(time, nearest)
     down = "desc" if ">" in time and not time.startswith("q") else "asc"
     named = ", ".join(f"{c} as r{i}" for i, c in enumerate(columns))
-    ties = ", ".join([*columns, *(f"cast({c} as string)" for c in columns)])
+    ties = ", ".join(f"{c}, cast({c} as string)" for c in columns)  # 0.0 and -0.0 tie, but are two rows
     return f"""
         with pairs as (
             select t.case_id, t.id, {named}, row_number() over (

@@ -36,6 +36,7 @@ QUERIES = {
     "summed": "select case_id, k, sum(distinct n) n, avg(distinct n) a, sum(f) f from items group by case_id, k",
     "summed_doubles": "select case_id, sum(distinct f) f, avg(distinct f) a, max(f) m from items group by case_id",
     "of_two_columns": "select case_id, count(distinct k, s) n, count(k) c from items group by case_id",
+    "of_a_column_twice": "select case_id, k, count(distinct s, s) n, count(distinct s, id, s) m from items group by case_id, k",
     "several": "select case_id, count(distinct s) s, count(distinct k) k, sum(distinct d) d from items group by case_id",
     "several_with_others": """
         select case_id, k, count(distinct s) s, count(distinct n) n, sum(f) f, avg(d) d, min(id) i, first(s) x

@@ -294,14 +294,15 @@ def delta(builder: Builder, this: node.OrderedAggregate) -> Flow:
 def _values(
     this: node.OrderedAggregate, accumulation: node.Accumulation, names: tuple[str, ...], values: list[Values]
 ) -> int:
-    """The values of an accumulation's arguments among ``values``, shared or new."""
+    """The values of an accumulation's arguments, each taken once, among ``values``, shared or new."""
+    types = {n: to_arrow(e.type) for n, e in zip(names, accumulation.arguments, strict=True)}
     for number, known in enumerate(values):
-        if known.arguments == names:
+        if known.arguments == tuple(types):
             return number
-    columns = [(n, to_arrow(e.type)) for n, e in zip(names, accumulation.arguments, strict=True)]
+    columns = list(types.items())
     layout = _layout(this, columns, [SortColumn(arrow, nullable=False) for _, arrow in columns])
-    text = repr([e.text for e in accumulation.arguments])
-    values.append(Values(_name("values", this.fingerprint, text), names, layout))
+    text = repr(list(dict.fromkeys(e.text for e in accumulation.arguments)))
+    values.append(Values(_name("values", this.fingerprint, text), tuple(types), layout))
     return len(values) - 1
 
 
