@@ -257,7 +257,8 @@ class Running:
             alone = Stepper(self.spark, Program((circuit,)), stepper.log, kept, stepper.folder, 2)
             alone.frames.owners.update(dict.fromkeys(kept.runs, ""))
             result = alone.start(circuit, 0, 0, feeds, wide=False)
-            kept.add(result.runs)
+            there = set(kept.runs)  # what several views keep alike is there but once, as in engine/backfill.py
+            kept.add([run for run in result.runs if run.name.split("~", 1)[0] not in there])
             bases[view.feed] = [o.path for o in result.outputs]
             for by_row in self.changes(result).get(name, {}).values():
                 held[name].update(by_row)

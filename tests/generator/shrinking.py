@@ -37,6 +37,8 @@ class Shrinking:
 
     def smallest(self, program: Generated, failure: Failure) -> tuple[Generated, Failure]:
         """The smallest program found that still fails at that view, and how it fails; itself if none smaller does."""
+        if failure.view not in program.views:  # a sub-query of several views: which they are is left to the reader
+            return program, failure
         kept = None
         for smaller_program in (upto(program, failure.commit), program):
             trial = replace(smaller_program, views=upstream(program, failure.view))
@@ -253,7 +255,7 @@ def save(program: Generated, failure: Failure, seed: str) -> Path:
     document = {
         "seed": seed,
         "query": failure.view,
-        "what": failure.what,
+        "what": failure.what.rstrip().splitlines()[-1],  # of a traceback the error: it is full of paths
         "tables": {
             t.name: {"columns": dict(t.columns), "key": list(t.key)}
             for t in program.tables

@@ -49,6 +49,12 @@ TEMPLATES: dict[str, Callable[[Told, Told], str]] = {
     "of_this_hour": lambda same, now: f"select case_id, id from events i where ts >= date_trunc('hour', {now('i')})",
     "age": lambda same, now: f"select case_id, id from events i where {now('i')} - ts < interval 1 hour",
     "age_in_days": lambda same, now: f"select case_id, id from events i where datediff(cast({now('i')} as date), d) > 0",
+    "age_by_dates": lambda same, now: (
+        f"select case_id, id from events i where cast({now('i')} as date) - d < interval 1 day"
+    ),
+    "dates_to_come": lambda same, now: (
+        f"select case_id, id from events i where interval 0 day <= d - cast({now('i')} as date)"
+    ),
     "until": lambda same, now: f"select case_id, id from events i where ts - {now('i')} <= interval 30 minutes",
     "a_month_ago": lambda same, now: f"select case_id, id from events i where ts >= {now('i')} - interval 1 month",
     "local": lambda same, now: f"select case_id, id from events i where n < cast({now('i')} as timestamp_ntz)",

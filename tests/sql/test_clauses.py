@@ -28,6 +28,18 @@ VIEWS = {
     "of_maps": """
         select id, m, map_filter(m, (a, b) -> b > 1) f, transform_keys(m, (a, b) -> upper(a)) u, m['x'] x,
         transform(arr, x -> x * 2) t, filter(arr, x -> x > 2) g, array_sort(arr) s, st.* from items""",
+    "made_maps": """
+        select id, k, map(concat(coalesce(k, ''), '1'), n, 'A', id, 'b', 0) m, map_from_arrays(array(2, 10, 1), array(k, js, 'c')) a,
+        str_to_map('z:1,b:2') s, cast(map_from_entries(array(struct('10', id + 0), struct('9', id + 1))) as map<int,string>) c,
+        from_json('{"r": {"z": {"b": 1, "a": 2}, "y": null}, "q": [{"d": 1, "c": 2}, null]}',
+        'r map<string,map<string,int>>, `q r` int, q array<map<string,int>>') j from items""",
+    "read_maps": """
+        select v.id, map_keys(m) mk, map_values(a) av, to_json(named_struct('s', s, 'c', c)) t, cast(m as string) x, map_entries(c) e,
+        to_json(j) deep, j.r['z'] y, map_keys(map_concat(map('q', v.id), m)) q, map_keys(transform_keys(a, (p, q) -> -p)) neg,
+        map_keys(map_zip_with(a, c, (p, q, r) -> r)) z, o.v
+        from made_maps v left join other o on v.k = o.k where array_size(map_keys(m)) > 0""",
+    "exploded_maps": "select id, p, mk, mv from made_maps lateral view posexplode(m) as p, mk, mv",
+    "grouped_maps": "select mk, count(*) c, max(x) x from (select id, map_keys(m) mk, cast(a as string) x from made_maps) group by mk",
     "by_struct": "select st, count(*) c, max(arr) a, array_agg(n) l from items group by st",
     "by_array": "select arr, count(distinct st.b) c, listagg(k, ',') l from items group by all",
     "times": """

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.functions import arrow_udf
 
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import Catalyst, class_name, type_text
+from headrace.sql.catalyst import Catalyst, class_name, type_name, type_text
 from headrace.sql.clock import TIME_ONLY
 
 _FLOATING = re.compile(r"\b(float|double)\b")
@@ -43,7 +43,7 @@ class Build:
 
     def cast(self, child: Any, data_type: Any, mode: Any = None) -> Any:
         """``mode``: one of Catalyst's EvalMode; by default an overflow or bad text is an error."""
-        if type_text(child) == data_type.catalogString():
+        if type_text(child) == type_name(data_type):
             return child
         zone = self.some(str(self.catalyst.spark.conf.get("spark.sql.session.timeZone")))
         return self.expressions.Cast(child, data_type, zone, mode or self.expressions.EvalMode.ANSI())

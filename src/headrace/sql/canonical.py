@@ -20,6 +20,7 @@ from headrace.sql.collated import Collated
 from headrace.sql.distinct import together
 from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.present import FUNCTIONS, Present, replaced_by
+from headrace.sql.sorted_maps import SortedMaps
 from headrace.sql.total_order import total
 from headrace.sql.tree import SUBQUERIES, Tree
 
@@ -49,14 +50,14 @@ def execute(catalyst: Catalyst, plan: Any) -> DataFrame:
 
 
 def optimized(catalyst: Catalyst, frame: DataFrame, present: Present | None = None) -> Any:
-    """The optimized plan of a query in which text cast to a timestamp never reads the clock, and what names the
-    present time has the value that ``present`` makes (the real time without it).
+    """The optimized plan of a query in which text cast to a timestamp never reads the clock, what names the present
+    time has the value that ``present`` makes (the real time without it), and each map lies in the order of its keys.
 
-    Both go in before the optimizer, which computes such expressions and leaves constants.
+    These go in before the optimizer, which computes such expressions and leaves constants.
     """
     execution = frame._jdf.queryExecution()
     build, tree = Build(catalyst), Tree(catalyst)
-    guarded = _guarded(build, tree, execution.analyzed(), present)
+    guarded = _guarded(build, tree, SortedMaps(catalyst, tree), execution.analyzed(), present)
     if guarded is execution.analyzed():
         return execution.optimizedPlan()
     return execute(catalyst, guarded)._jdf.queryExecution().optimizedPlan()
@@ -189,11 +190,14 @@ class _Canonical:
         return class_name(plan) == "Sort"
 
 
-def _guarded(build: Build, tree: Tree, plan: Any, present: Present | None) -> Any:
+def _guarded(build: Build, tree: Tree, maps: SortedMaps, plan: Any, present: Present | None) -> Any:
     if class_name(plan) == "MapInArrow":
         return plan
 
     def part(expression: Any) -> Any:
+        return maps.of(guarded(expression))
+
+    def guarded(expression: Any) -> Any:
         if class_name(expression) == "Cast":
             return build.guarded(expression)
         if present is not None and class_name(expression) in FUNCTIONS:
@@ -204,12 +208,12 @@ def _guarded(build: Build, tree: Tree, plan: Any, present: Present | None) -> An
             return expression if changed is replaced else changed
         if class_name(expression) in SUBQUERIES:
             inner = expression.plan()
-            changed = _guarded(build, tree, inner, present)
+            changed = _guarded(build, tree, maps, inner, present)
             return expression if changed is inner else expression.withNewPlan(changed)
         return expression
 
     children = build.catalyst.items(plan.children())
-    new = [_guarded(build, tree, child, present) for child in children]
+    new = [_guarded(build, tree, maps, child, present) for child in children]
     if any(a is not b for a, b in zip(children, new, strict=True)):
         plan = plan.withNewChildren(build.catalyst.seq(new))
     return tree.with_expressions(plan, lambda e: tree.transformed(e, part))

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
 
 from headrace.circuit.node import Expression
+from headrace.formats.types.arrow import quote
 from headrace.model.errors import HeadraceError
 from headrace.sql.local import local
 from headrace.sql.user_functions import NONE, UserFunctions
@@ -129,5 +130,14 @@ def type_text(expression: Any) -> str:
 
 
 def type_name(data_type: Any) -> str:
-    """``simpleString`` is cut for wide structs; ``catalogString`` is whole and parses again."""
-    return str(data_type.catalogString())
+    """A type's text, whole (``simpleString`` is cut for wide structs), with fields quoted so that it parses again."""
+    text = str(data_type.catalogString())
+    if "struct<" not in text:
+        return text
+    kind = class_name(data_type)
+    if kind == "ArrayType":
+        return f"array<{type_name(data_type.elementType())}>"
+    if kind == "MapType":
+        return f"map<{type_name(data_type.keyType())},{type_name(data_type.valueType())}>"
+    fields = [data_type.apply(i) for i in range(data_type.length())]
+    return f"struct<{','.join(f'{quote(str(f.name()))}:{type_name(f.dataType())}' for f in fields)}>"

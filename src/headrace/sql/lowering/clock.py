@@ -12,7 +12,8 @@ from headrace.sql.lowering.linear import LEAF_PREFIX
 from headrace.sql.lowering.rewrite import Rewrite
 
 LEAF = LEAF_PREFIX + CLOCK.name
-CENTURY_US = 100 * 366 * 86_400 * 1_000_000
+DAY_US = 86_400 * 1_000_000
+CENTURY_US = 100 * 366 * DAY_US
 # What keeps the order of its first argument when the others are constant; in a zone of fixed offset.
 _RISING = frozenset(
     {
@@ -28,7 +29,12 @@ _RISING = frozenset(
     }
 )
 _TRUNCATIONS = {"TruncDate": 0, "TruncTimestamp": 1}  # the argument whose order is kept
-_DIFFERENCES = ("SubtractTimestamps", "DateDiff")
+# Difference of two times -> microseconds in one of its units, the type of what it is compared with.
+_DIFFERENCES = {
+    "SubtractTimestamps": (1, "interval day to second"),
+    "SubtractDates": (1, "interval day"),
+    "DateDiff": (DAY_US, "int"),
+}
 MIRRORED = {
     "LessThan": "GreaterThan", "LessThanOrEqual": "GreaterThanOrEqual",
     "GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual",
@@ -87,18 +93,19 @@ def isolated(make: Rewrite, comparison: Any) -> Any:
         kind, left, right = MIRRORED[kind], right, left
     if class_name(left) not in _DIFFERENCES or class_name(right) != "Literal" or right.value() is None:
         return comparison
-    days = class_name(left) == "DateDiff"
-    most = CENTURY_US // 86_400_000_000 if days else CENTURY_US
-    if abs(int(right.value())) > most or not fixed_zone(make) or not of_clock(make, left):
+    unit, type_name = _DIFFERENCES[class_name(left)]
+    if type_text(right) != type_name or not fixed_zone(make) or not of_clock(make, left):
         return comparison
-    if not days and type_text(right) != "interval day to second":
+    by_us = int(right.value()) * unit
+    if abs(by_us) > CENTURY_US:
         return comparison
+    days = None if class_name(left) == "SubtractTimestamps" else make.literal(by_us // DAY_US)
     end, start = make.catalyst.items(left.children())[:2]
     if of_clock(make, end, alone=True):  # end - start < d: start > end - d
-        back = expressions.DateSub(end, right) if days else moved(make, end, -int(right.value()))
+        back = moved(make, end, -by_us) if days is None else expressions.DateSub(end, days)
         return getattr(expressions, MIRRORED[kind])(start, back)
     if of_clock(make, start, alone=True):  # end - start < d: end < start + d
-        forth = expressions.DateAdd(start, right) if days else moved(make, start, int(right.value()))
+        forth = moved(make, start, by_us) if days is None else expressions.DateAdd(start, days)
         return getattr(expressions, kind)(end, forth)
     return comparison
 
