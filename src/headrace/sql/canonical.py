@@ -195,18 +195,19 @@ def _guarded(build: Build, tree: Tree, maps: SortedMaps, plan: Any, present: Pre
         return plan
 
     def part(expression: Any) -> Any:
-        return maps.of(guarded(expression))
+        kind = class_name(expression)
+        return maps.of(guarded(expression, kind), kind)
 
-    def guarded(expression: Any) -> Any:
-        if class_name(expression) == "Cast":
+    def guarded(expression: Any, kind: str) -> Any:
+        if kind == "Cast":
             return build.guarded(expression)
-        if present is not None and class_name(expression) in FUNCTIONS:
+        if present is not None and kind in FUNCTIONS:
             return replaced_by(build, expression, present)
         replaced = tree.replacement(expression)
         if replaced is not None:
             changed = tree.transformed(replaced, part)
             return expression if changed is replaced else changed
-        if class_name(expression) in SUBQUERIES:
+        if kind in SUBQUERIES:
             inner = expression.plan()
             changed = _guarded(build, tree, maps, inner, present)
             return expression if changed is inner else expression.withNewPlan(changed)

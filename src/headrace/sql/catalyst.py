@@ -117,11 +117,16 @@ def literals(catalyst: Catalyst, expression: Any) -> str:
     return own + "".join(literals(catalyst, child) for child in catalyst.items(expression.children()))
 
 
-def class_name(node: Any) -> str:
+def class_name(node: Any, ask: str = "getSimpleName") -> str:
     """The simple class name of a plan node or expression, without a Scala object's ``$``."""
     # A static method that takes the node: one call over the bridge, and no class to let go of afterwards.
-    named = JavaMember("getSimpleName", None, "z:org.apache.commons.lang3.ClassUtils", node._gateway_client)
+    named = JavaMember(ask, None, "z:org.apache.commons.lang3.ClassUtils", node._gateway_client)
     return str(named(node)).rstrip("$")
+
+
+def full_name(node: Any) -> str:
+    """The class name with its package."""
+    return class_name(node, "getName")
 
 
 def type_text(expression: Any) -> str:

@@ -31,9 +31,9 @@ class SortedMaps:
         self.catalyst, self.tree = catalyst, tree
         self._made: dict[str, tuple[Any, int]] = {}
 
-    def of(self, expression: Any) -> Any:
-        """The expression with every map in its value sorted; itself where it makes none."""
-        if class_name(expression) not in _MAKERS or "map<" not in type_text(expression):
+    def of(self, expression: Any, kind: str) -> Any:
+        """The expression, of that class, with every map in its value sorted; itself where it makes none."""
+        if kind not in _MAKERS or "map<" not in type_text(expression):
             return expression
         sorting, place = self._sorting(expression.dataType())
 

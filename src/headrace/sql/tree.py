@@ -7,7 +7,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
 
-from headrace.sql.catalyst import Catalyst
+from headrace.sql.catalyst import Catalyst, full_name
 
 # What an argument of a node can be, first match wins. An Iterable may be a Seq or a Map of tuples.
 _KINDS = (
@@ -40,7 +40,7 @@ class Tree:
         """plan, expression, type, option, items, product or other (a string, a number, a Java object)."""
         if not isinstance(value, JavaObject):
             return "other"
-        name = str(value.getClass().getName())
+        name = full_name(value)
         if name not in _met:
             found = (kind for kind, cls in _KINDS if is_instance_of(self._gateway, value, cls))
             _met[name] = next(found, "other")
@@ -48,7 +48,7 @@ class Tree:
 
     def replacement(self, expression: Any) -> Any | None:
         """What Spark puts in the expression's place before it runs, if it does."""
-        name = str(expression.getClass().getName())
+        name = full_name(expression)
         if name not in _replaced:
             _replaced[name] = bool(is_instance_of(self._gateway, expression, _REPLACED))
         return expression.replacement() if _replaced[name] else None
