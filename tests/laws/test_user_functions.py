@@ -43,6 +43,16 @@ def parts(s: str | None) -> list[tuple[int, str]]:
     return list(enumerate(s or "nothing"))[:2]
 
 
+@function(returns="map<string,int>")
+def told_by(s: str | None, k: int | None) -> dict[str, int | None]:
+    return {f"{s}z": k, "b": None, "a": k}
+
+
+@function
+def listed(m: dict[str, int | None] | None) -> str:
+    return ",".join(m or ())
+
+
 @function(returns="double")
 def halved(f: pd.Series) -> pd.Series:
     return f / 2
@@ -77,6 +87,7 @@ def ends(d: pd.Series) -> list[Decimal]:
 
 
 FUNCTIONS = {
+    "told_by": told_by, "listed": listed,
     "mean_of": mean_of, "told": told, "ends": ends,
     "slot": slot, "taxed": taxed, "spelled": spelled, "parts": parts, "halved": halved, "raised": raised, "even": even,
     "initial": F.udf(lambda s: s[:1] if s else None, StringType(), useArrow=False),
@@ -85,6 +96,9 @@ QUERIES = {
     "projection": "select case_id, id, slot(k) x, taxed(d) d, spelled(s, k) t, initial(s) i, raised(k) r from items",
     "filter": "select case_id, id, s from items where even(k) and slot(k) = 1 or initial(s) = 'a'",
     "doubles": "select case_id, id, halved(f) h, halved(halved(f)) q from items where halved(f) > 0",
+    "maps": """
+        select a.case_id, a.id, map_keys(m) k, listed(m) l, cast(m as string) t, listed(map('y', b.k, 'x', a.k)) x
+        from (select case_id, id, k, told_by(s, k) m from items) a join bag b on a.case_id = b.case_id and a.k = b.k""",
     "case": "select case_id, id, case when k > 0 then slot(k) when s = 'a' then -1 end c from items",
     "group_key": "select case_id, spelled(s, slot(k)) t, count(*) n from items group by case_id, spelled(s, slot(k))",
     "argument": """
