@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -164,6 +165,13 @@ def test_reading_needs_no_lock(published: Published) -> None:
         assert run(published.folder, "views").returncode == 0
 
 
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Ctrl-C, and again while it ends: `timeout` signals a process and then its group."""
+    for pause in (0, 0.002, 0.005, 0.01, 0.02):
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+
+
 @contextlib.contextmanager
 def watching(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """`headrace watch revenue` at work; killed when the test has not ended it."""
@@ -201,7 +209,7 @@ def test_watch_tells_each_step_whole_as_it_comes(published: Published) -> None:
                 {"weight": 1, "row": {"region": "north", "total": "21.00", "n": 3}},
             ],
         }
-        process.send_signal(signal.SIGINT)
+        interrupt(process)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err.strip()) == (0, "", "")
 
@@ -236,6 +244,6 @@ def test_watch_without_the_rows_of_now_begins_with_the_first_change(published: P
         assert read_line(process.stderr) == "revenue at commit 10: 4 rows; Ctrl-C ends\n"
         published.publish(11, [("south", "5.00", 1, -1)])
         assert read_line(process.stdout) == "      11 - region=south  total=5.00  n=1\n"
-        process.send_signal(signal.SIGINT)
+        interrupt(process)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err.strip()) == (0, "", "")

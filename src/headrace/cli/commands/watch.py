@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,6 +48,7 @@ def run(
     path = folder(project)
     name = published.find(path, view)
     stop = threading.Event()
+    signal.signal(signal.SIGINT, _interrupt)
     try:
         commit, schema, table = now(path, name)
         if not json:
@@ -60,6 +63,12 @@ def run(
         stop.set()
         with contextlib.suppress(OSError):
             display.say(error=True)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C ends it in order; a second one, as `timeout` sends to a group, finds it ending already."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _tell(commit: int, delta: pa.Table, json: bool, *, first: bool) -> None:
