@@ -18,7 +18,7 @@ import typer
 
 from headrace.cli import contents, display
 from headrace.cli.commands import watch
-from headrace.control.rows import table_json, value
+from headrace.formats.json_tables import table_json, value
 from headrace.model.schema import Column, ViewSchema
 
 COLUMNS = (Column("region", "string"), Column("n", "bigint"), Column("tags", "array<string>"))

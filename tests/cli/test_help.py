@@ -16,7 +16,9 @@ import pytest
 COMMAND = Path(sys.executable).with_name("headrace")
 GOLDEN = Path(__file__).parents[1] / "golden" / "help"
 VERBS = sorted(
-    path.stem for path in (Path(__file__).parents[2] / "src/headrace/cli/commands").glob("*.py") if path.stem[0] != "_"
+    path.stem.replace("_", " ")
+    for path in (Path(__file__).parents[2] / "src/headrace/cli/commands").glob("*.py")
+    if path.stem[0] != "_"
 )
 
 
@@ -28,7 +30,7 @@ def help_of(*arguments: str) -> str:
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
 def test_the_help_is_the_golden_one(verb: str) -> None:
-    path = GOLDEN / f"{verb or 'headrace'}.txt"
+    path = GOLDEN / f"{verb.replace(' ', '_') or 'headrace'}.txt"
     text = help_of(*verb.split())
     if os.environ.get("HEADRACE_UPDATE_GOLDEN"):
         path.write_text(text)
@@ -36,12 +38,12 @@ def test_the_help_is_the_golden_one(verb: str) -> None:
 
 
 def test_there_is_no_golden_help_without_its_command() -> None:
-    assert sorted(path.stem for path in GOLDEN.glob("*.txt")) == sorted(["headrace", *VERBS])
+    assert sorted(path.stem.replace("_", " ") for path in GOLDEN.glob("*.txt")) == sorted(["headrace", *VERBS])
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_help_says_what_it_does_and_shows_an_example(verb: str) -> None:
-    text = help_of(verb)
+    text = help_of(*verb.split())
     assert f"Usage: headrace {verb} [OPTIONS]" in text
     assert "--json" in text
     examples = text.partition("Examples:\n")[2]
@@ -53,5 +55,5 @@ def test_each_help_says_what_it_does_and_shows_an_example(verb: str) -> None:
 
 def test_the_list_of_commands_names_each_once_with_a_whole_sentence() -> None:
     lines = dict(re.findall(r"^  (\w+) {2,}(.+)$", help_of().partition("Options:")[0], re.MULTILINE))
-    assert sorted(lines) == VERBS
+    assert sorted(lines) == sorted({verb.split()[0] for verb in VERBS})
     assert all(text.endswith(".") and not text.endswith("...") for text in lines.values())

@@ -177,7 +177,7 @@ class Circuits:
                 self.add_up(result, [p for p in at if p.step == number], found, held, len(cases), outcome)
                 for path in result.refused:
                     table = path.name.split("~", 1)[0].removeprefix("refused:table:")
-                    rows = open_run(str(path)).drop_columns(["_h"])
+                    rows = open_run(str(path)).drop_columns(["_q", "_op", "_unchanged"])
                     before = outcome.refused.get(table)
                     outcome.refused[table] = rows if before is None else pa.concat_tables([before, rows])
             self.compare(plan, cases, found, folder, outcome)
@@ -267,7 +267,7 @@ class Circuits:
             outcome.differ(f"batch's {table.name}", sorted(set(wrong[CASE].to_pylist())), [_text(wrong)])
 
     def judge_refused(self, table: Table, rows: list[Any], outcome: Outcome) -> None:
-        """Deletes of rows that are not there, and no other, are set aside."""
+        """What a table cannot take, and nothing else, is set aside."""
         expected = rows_table(table.relation, rows)
         names = expected.column_names
         found = outcome.refused.get(

@@ -11,7 +11,7 @@ import datetime
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -24,6 +24,7 @@ from headrace.model.transaction import (
     INSERT,
     OPERATION,
     ORDINAL,
+    STRICT,
     TRUNCATE,
     UNCHANGED,
     UPDATE,
@@ -42,7 +43,8 @@ class Table:
     """A table for histories: its columns without ``case_id``, and from which values each is drawn.
 
     ``key`` names columns beside ``case_id``; a table without is a multiset. One that is not ``cased`` has no
-    ``case_id``, and one history only.
+    ``case_id``, and one history only. ``strict``: the share of changes that are set aside when the key is there
+    already, or is not there.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Table:
     values: Mapping[str, Sequence[Any]]
     key: tuple[str, ...] = ()
     cased: bool = True
+    strict: float = 0.0
 
     @property
     def relation(self) -> Relation:
@@ -136,6 +139,8 @@ def history(
             changes = []
             for table in drawn(rng, number) if drawn else _few(rng, tables, idle):
                 change = _change(rng, table, live[table.name])
+                if table.strict and rng.random() < table.strict:
+                    change = replace(change, operation=change.operation | STRICT)
                 live[table.name].apply(change)
                 changes.append(change)
             _truncate(live, after)
@@ -161,6 +166,8 @@ def _change(rng: random.Random, table: Table, contents: _Contents) -> Change:
         return Change(table.name, DELETE, old if rng.random() < 0.5 else _key_alone(table, old))
     if chance < 0.34:
         return Change(table.name, DELETE, _key_alone(table, row))
+    if table.strict and chance < 0.42:
+        return Change(table.name, UPDATE, row)  # of any key
     if chance < 0.55 and there:
         old = contents.rows[rng.choice(there)]
         new = tuple(o if i in table.key_ordinals else v for i, (o, v) in enumerate(zip(old, row, strict=True)))
@@ -188,7 +195,11 @@ class _Contents:
             self._count(change)
             return
         key = self.table.key_of(change.row)
-        if change.operation == DELETE:
+        operation = change.operation % STRICT
+        if change.operation != operation and (key in self.rows) == (operation == INSERT):
+            self.refused.append(change.row)
+            return
+        if operation == DELETE:
             self.rows.pop(key, None)
             return
         old = self.rows.get(key, (None,) * len(change.row))
@@ -232,7 +243,7 @@ def _truncate(live: Mapping[str, _Contents], tables: Iterable[str]) -> None:
 
 @dataclass
 class Replay:
-    """The rows of every table (with the case before them) at every commit, and the deletes that found no row."""
+    """The rows of every table (with the case before them) at every commit, and the changes that were set aside."""
 
     contents: list[dict[str, list[Row]]] = field(default_factory=list)
     refused: dict[str, list[Row]] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""Goal: a table with a key holds the last image of each key after every commit, whatever the changes left out.
+"""Goal: a table with a key holds the last image of each key after every commit, whatever the changes left out; strict
+changes that do not fit what it holds are set aside, and nothing else is.
 
 Method: see harness.py; what `verify` reads from the log for a table is held to the same contents.
 """
@@ -32,15 +33,24 @@ NAMED = Table(
     ("name", "part"),
 )  # fmt: skip
 
+GUARDED = Table(
+    "guarded",
+    {"id": "int", "s": "string", "n": "bigint"},
+    {"id": range(4), "s": (None, "", "a"), "n": (None, 0, 7)},
+    ("id",),
+    strict=0.6,
+)
+
 QUERIES = {
     "all_of_it": "select * from items",
     "some_columns": "select case_id, k, s from items",
     "of_a_key_of_two": "select * from named",
     "its_last_column": "select case_id, name, u3 from named where z is not null",
+    "of_strict_changes": "select * from guarded",
     "joined_by_its_key": """
         select a.case_id, a.id, b.s from items a join items b on a.case_id = b.case_id and a.k = b.id""",
 }
-OPERATOR = Operator("upsert", (ITEMS, NAMED), QUERIES, truncated=("items", "named"), judged=True)
+OPERATOR = Operator("upsert", (ITEMS, NAMED, GUARDED), QUERIES, truncated=("items", "named", "guarded"), judged=True)
 
 
 @pytest.mark.spark

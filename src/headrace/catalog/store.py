@@ -15,7 +15,7 @@ import orjson
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 
-LAYOUT = 3
+LAYOUT = 4
 
 # Names in ``meta``, each followed by what it is about.
 HELD = "held "  # a table that no source has any more, though the log holds rows of it
@@ -41,6 +41,8 @@ create table sink (name text primary key, frontier integer not null, error text 
 create table error_row (view text not null, version integer not null, place integer not null, feed text not null,
     together integer not null, content blob not null, shown text not null, weight integer not null,
     held integer not null, message text not null, primary key (view, version, place)) strict;
+create table set_aside (relation text not null, step integer not null, path text not null, rows integer not null,
+    primary key (relation, step)) strict;
 """
 
 
@@ -113,6 +115,16 @@ class ErrorRow:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A file with the changes of a table that a step could not take."""
+
+    relation: str
+    step: int
+    path: str
+    rows: int
+
+
 def feed_of(name: str, version: int) -> str:
     """The name of a view version's feed."""
     return f"{name}@{version}"
@@ -147,12 +159,17 @@ class Catalog:
                     if statement.strip():
                         self._db.execute(statement)
                 self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
-        elif self.meta("layout") in ("1", "2"):
-            with self.transaction():
-                if self.meta("layout") == "1":  # it had no error rows
-                    self._db.execute(next(s for s in SCHEMA.split(";") if "table error_row" in s))
+        elif self.meta("layout") in ("1", "2", "3"):
+            self._migrate(int(self.meta("layout") or 0))
+
+    def _migrate(self, layout: int) -> None:
+        with self.transaction():
+            new = [*(["error_row"] if layout < 2 else []), "set_aside"]
+            for table in new:
+                self._db.execute(next(s for s in SCHEMA.split(";") if f"table {table} " in s))
+            if layout < 3:
                 self._db.execute("alter table step add column each integer not null default 0")
-                self.set_meta("layout", str(LAYOUT))
+            self.set_meta("layout", str(LAYOUT))
 
     def close(self) -> None:
         with self._lock:
@@ -278,7 +295,8 @@ class Catalog:
         """Before it runs: whoever runs it again after a crash takes the same range in the same shape."""
         with self.transaction():
             values = (number, after, upto, int(shape.wide), committed_us, int(shape.each))
-            self._db.execute("insert into step values (?, ?, ?, ?, ?, null, ?)", values)
+            # The same number again: it could not be taken before, and nothing of it was published.
+            self._db.execute("insert or replace into step values (?, ?, ?, ?, ?, null, ?)", values)
 
     def publish(self, number: int, outputs: Iterable[Output], published_us: int) -> None:
         """All views of a step move at once."""
@@ -343,6 +361,24 @@ class Catalog:
     def checkpoint(self) -> tuple[int, dict[str, Any]] | None:
         rows = self._rows("select step, runs from checkpoint order by step desc limit 1")
         return (rows[0][0], orjson.loads(rows[0][1])) if rows else None
+
+    # -- quarantine ------------------------------------------------------------------------------------------
+
+    def set_aside(self) -> list[SetAside]:
+        """Files with changes that tables could not take, by table and step."""
+        rows = self._rows("select relation, step, path, rows from set_aside order by relation, step")
+        return [SetAside(*row) for row in rows]
+
+    def put_set_aside(self, entries: Iterable[SetAside]) -> None:
+        with self.transaction():
+            self._db.executemany(
+                "insert or replace into set_aside values (?, ?, ?, ?)",
+                [(e.relation, e.step, e.path, e.rows) for e in entries],
+            )
+
+    def forget_set_aside(self, relation: str) -> None:
+        with self.transaction():
+            self._db.execute("delete from set_aside where relation = ?", (relation,))
 
     # -- sinks ----------------------------------------------------------------------------------------------
 

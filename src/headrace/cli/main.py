@@ -17,6 +17,7 @@ from headrace.cli.commands import (
     explain,
     init,
     plan,
+    quarantine_list,
     show,
     sql,
     status,
@@ -82,6 +83,11 @@ for _heading, _modules in SECTIONS:
     for _module in _modules:
         _name = _module.__name__.rpartition(".")[2]
         app.command(_name, cls=VerbHelp, epilog=_module.EPILOG, rich_help_panel=_heading)(_module.run)
+
+
+_quarantine = typer.Typer(cls=SectionHelp, help="Look at what tables could not take.", no_args_is_help=True)
+_quarantine.command("list", cls=VerbHelp, epilog=quarantine_list.EPILOG)(quarantine_list.run)
+app.add_typer(_quarantine, name="quarantine", rich_help_panel="Look closer")
 
 
 def main() -> None:

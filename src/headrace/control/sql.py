@@ -22,6 +22,6 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
             raise
         hint = "`headrace sql` takes one SELECT over the tables and views of the project; `headrace views` lists these"
         raise HeadraceError(error.code, error.what, where=error.where, why=error.why, next=hint) from error
-    from headrace.control.rows import table_json  # loads pyarrow: not for the client's side of the socket
+    from headrace.formats.json_tables import table_json  # loads pyarrow: not for the client's side of the socket
 
     return {**table_json(table if limit is None else table.slice(0, int(limit))), "total": table.num_rows}

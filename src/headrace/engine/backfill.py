@@ -42,12 +42,15 @@ class Backfill:
         self.spark, self.folder, self.catalog, self.kept, self.settings = spark, folder, catalog, kept, settings
         self.reader = LogReader(folder / "log")
 
-    def table(self, circuit: Circuit, number: int, upto: int, wide_rows: int) -> None:
-        """A table that views newly read: its contents from the log."""
+    def table(self, circuit: Circuit, number: int, upto: int, wide_rows: int) -> list[Path]:
+        """A table that views newly read: its contents from the log. Gives the files of what it could not take."""
         refs = [r for r in self.reader.refs(0, upto) if circuit.name in r.rows]
-        if refs:
-            wide = sum(r.rows[circuit.name] for r in refs) >= wide_rows
-            self.kept.add(self.stepper(circuit).start(circuit, number, upto, {}, wide=wide).runs)
+        if not refs:
+            return []
+        wide = sum(r.rows[circuit.name] for r in refs) >= wide_rows
+        result = self.stepper(circuit).start(circuit, number, upto, {}, wide=wide)
+        self.kept.add(result.runs)
+        return result.refused
 
     def view(
         self, compiled: Compiled, feeds: Mapping[str, list[str]], bases: Bases, number: int, upto: int, wide_rows: int

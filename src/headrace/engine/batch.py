@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from headrace.catalog.store import ViewRecord
@@ -18,7 +18,7 @@ from headrace.formats.types.arrow import quote, to_arrow
 from headrace.log.read import FrameRef, LogReader
 from headrace.model.delivery import WEIGHT
 from headrace.model.schema import Column, Relation
-from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
+from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
 from headrace.sql.canonical import canonical, execute, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.sql.collated import named_in
@@ -70,6 +70,7 @@ def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int
     if not relation.key:
         return _copies_of_rows(rows, relation)
     by = Window.partitionBy(*[F.col(quote(k)) for k in relation.key])
+    rows = _taken(rows, by)
     life = F.sum(F.when(F.col(OPERATION) == DELETE, 1).otherwise(0)).over(by.orderBy(SEQUENCE))
     whole = rows.withColumn("_life", life)
     filled = Window.partitionBy(*[F.col(quote(k)) for k in relation.key], "_life").orderBy(SEQUENCE)
@@ -82,6 +83,17 @@ def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int
     last = F.row_number().over(by.orderBy(F.desc(SEQUENCE))).alias("_last")
     images = whole.select(*values, OPERATION, last)
     return images.filter((F.col("_last") == 1) & (F.col(OPERATION) != DELETE)).select(*names)
+
+
+def _taken(rows: DataFrame, by: WindowSpec) -> DataFrame:
+    """Changes of a keyed table without those that are set aside, with plain operations."""
+    code, earlier = F.col(OPERATION), by.orderBy(SEQUENCE).rowsBetween(Window.unboundedPreceding, -1)
+    strict, operation = code.bitwiseAND(F.lit(STRICT)) != 0, code.bitwiseAND(F.lit(STRICT - 1))
+    known = rows.withColumn("_strict", strict).withColumn(OPERATION, operation)
+    settles = F.when(~F.col("_strict") | (F.col(OPERATION) != UPDATE), F.col(OPERATION) != DELETE)
+    there = F.coalesce(F.last(settles, ignorenulls=True).over(earlier), F.lit(False))
+    conflict = F.col("_strict") & (there == (F.col(OPERATION) == INSERT))
+    return known.withColumn("_conflict", conflict).filter(~F.col("_conflict"))
 
 
 def _copies_of_rows(rows: DataFrame, relation: Relation) -> DataFrame:

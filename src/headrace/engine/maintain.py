@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
+from headrace.catalog.store import Catalog, Output, SetAside, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.circuit.operators.publish import checksum
 from headrace.engine.again import differing
@@ -22,6 +22,7 @@ from headrace.engine.compile import Compiled
 from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble
+from headrace.engine.quarantine import Quarantine
 from headrace.engine.space import no_space
 from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.engine.unroll import FIRST_DEPTH, deeper, feeds_of
@@ -59,8 +60,9 @@ class Maintainer:
     def __init__(
         self, spark: SparkSession, folder: Path, catalog: Catalog, log: LogWriter, settings: Settings,
         tell: Callable[[dict[str, Any]], None], *, counting: bool = False,
+        refuses: Callable[[], Collection[str]] = frozenset,
     ) -> None:  # fmt: skip
-        """``counting``: each step's result also says what the operators did."""
+        """``counting``: each step's result also says what the operators did. ``refuses``: see ``Quarantine``."""
         self.spark, self.folder, self.catalog, self.log, self.settings, self.tell = (
             spark, folder, catalog, log, settings, tell
         )  # fmt: skip
@@ -69,6 +71,7 @@ class Maintainer:
         self.tables: dict[str, Relation] = {}
         self.views: dict[str, Compiled] = {}
         self.failures = Failures(catalog, tell)
+        self.quarantine = Quarantine(folder, catalog, refuses, tell)
         self.ticks = Ticks(spark, log, self.kept, settings.clock_seconds)
         self.backfill = Backfill(spark, folder, catalog, self.kept, settings, counting)
         self.program = Program(())
@@ -154,8 +157,6 @@ class Maintainer:
         self.catalog.record_step(number, self.frontier, upto, shape, committed_us)
         result = self.take(number, self.frontier, upto, shape)
         self.kept.wait_for_merges()
-        if result.refused:
-            self.tell({"event": "rows.refused", "files": [str(p) for p in result.refused]})
         return result
 
     def take(self, number: int, after: int, upto: int, shape: StepShape) -> Result:
@@ -164,9 +165,10 @@ class Maintainer:
         Only then are the rows searched on which views failed: that may take a while, and holds up no delta.
         """
         result = self.advance(number, after, upto, shape)
+        aside = self.quarantine.keep(result.refused, self.tables, number, after, upto)
         changed = self.failures.subtract(result.outputs)
         back = self.built_again(number, upto, upto - after if shape.each else 1, result.outputs)
-        self.publish(number, upto, result, back, changed)
+        self.publish(number, upto, result, back, changed, aside)
         with self.lock:
             self.number, self.frontier = number, upto
         for b in back:
@@ -204,6 +206,8 @@ class Maintainer:
             if self.deepened(o.feed for o in result.outputs):
                 self.load(self.tables, self.views)
                 continue
+            if not again:
+                self.quarantine.check(result.refused, self.tables, after, upto)
             self.kept.add(result.runs)
             return result
 
@@ -237,7 +241,9 @@ class Maintainer:
             self.failures.forget([name])
         return back
 
-    def publish(self, number: int, upto: int, result: Result, back: Sequence[Back], changed: set[str]) -> None:
+    def publish(
+        self, number: int, upto: int, result: Result, back: Sequence[Back], changed: set[str], aside: Sequence[SetAside]
+    ) -> None:
         """All views move at once; their files are on disk before."""
         outputs = [*self.visible(result.outputs), *(b.delta for b in back)]
         for folder in {str(Path(o.path).parent) for o in outputs}:
@@ -245,6 +251,7 @@ class Maintainer:
         durable = self.kept.checkpoint() if back else {}
         with self.catalog.transaction():
             self.catalog.publish(number, outputs, time.time_ns() // 1000)
+            self.catalog.put_set_aside(aside)
             for name in changed & self.failures.known.keys():
                 self.failures.save(name)
             for b in back:
@@ -358,7 +365,8 @@ class Maintainer:
         number = self.number + 1
         for circuit in program.circuits:
             if circuit.relation is not None and not self.kept.runs.get(TABLE + circuit.name):
-                self.backfill.table(circuit, number, upto, WIDE_ROWS)
+                refused = self.backfill.table(circuit, number, upto, WIDE_ROWS)
+                self.quarantine.begin(refused, circuit.relation, number, upto)
         for compiled in fresh:
             started, name = time.monotonic(), compiled.schema.name
             above = next((r for r in compiled.reads if r in broken or r in held), None)

@@ -92,7 +92,10 @@ class Pipeline:
         self.clock = Clock(self.folder / "log")
         self.spark = open_session(self.project.settings)
         self.compiler = Compiler(self.spark, functions_of(self.project))
-        self.maintainer = Maintainer(self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell)
+        self.maintainer = Maintainer(
+            self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell,
+            refuses=lambda: {table for source in self.sources.values() for table in source.refuses},
+        )  # fmt: skip
         self.recovered = reopen(self.maintainer, self.compiler)
 
     def start(self) -> None:

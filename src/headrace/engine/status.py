@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from headrace.log.read import LogReader
-from headrace.serve import snapshot
+from headrace.serve import quarantine, snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
     clock = pipeline.clock
     records = pipeline.catalog.views()
     reached = {name: snapshot.reached(pipeline.catalog, record, frontier) for name, record in records.items()}
-    positions = pipeline.log.positions
+    positions, aside = pipeline.log.positions, quarantine.counts(pipeline.catalog)
     return {
         "commit": end,
         "frontier": frontier,
@@ -66,6 +66,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
                 "name": n, "tables": sorted(i.tables), "rows": i.rows, "position": positions.get(n),
                 "state": "failed" if i.error else "running" if i.ready.is_set() else "starting",
                 "error": i.error.as_dict() if i.error else None, **i.source.endpoint(),
+                "quarantined": {t: rows for t, rows in aside.items() if t in i.tables},
             }
             for n, i in list(pipeline.ingests.items())
         ],

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.store import Output
-from headrace.circuit.operators.multiset import REFUSED
 from headrace.circuit.operators.publish import OUTPUT
+from headrace.circuit.operators.upsert import REFUSED
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step
 from headrace.circuit.work import Tally

@@ -47,6 +47,7 @@ CODES: dict[str, str] = {
     "source.no_table": "The source has no such table.",
     "source.no_identity": "A table without key or identity got an update or a delete.",
     "source.row": "A row does not fit its relation.",
+    "source.conflict": "A change does not fit what its table holds, and its source refuses to go on without it.",
     "source.schema": "A table's columns changed in a way that its views cannot follow.",
     "source.port": "The port is taken.",
     "source.request": "A request to a push source has the wrong form.",

@@ -14,6 +14,9 @@ INSERT = 0  # the full new row; on a keyed relation it replaces a row of the sam
 UPDATE = 1  # keyed relations only: the full new row, its key unchanged; may leave columns out (`_unchanged`)
 DELETE = 2  # keyed: the key columns suffice; without a key: the full old row
 TRUNCATE = 3  # every row of the relation goes; the row's columns are all null
+# Added to INSERT, UPDATE or DELETE on a keyed relation: without effect, and set aside, where the key is there
+# already (INSERT) or is not there. Without it an INSERT replaces, an UPDATE inserts, such a DELETE is nothing.
+STRICT = 4
 
 ORDINAL = "_t"  # int32: the transaction's ordinal within its batch
 OPERATION = "_op"  # int8

@@ -16,12 +16,14 @@ class Source(ABC):
     without ``start`` (by ``headrace plan``), and change nothing at the source.
 
     ``copies``: whether a start without a position, or ``add``, delivers the whole contents of a table. Of a table in
-    ``held`` (set by the engine) the log may hold rows of an earlier time: its copy begins by emptying it.
+    ``held`` (set by the engine) the log may hold rows of an earlier time: its copy begins by emptying it. Tables in
+    ``refuses`` stop the engine at a strict change that does not fit what they hold; of others it is set aside.
     """
 
     name: str
     copies: bool = False
     held: frozenset[str] = frozenset()
+    refuses: frozenset[str] = frozenset()
 
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:

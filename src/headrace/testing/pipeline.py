@@ -205,7 +205,7 @@ class Pipeline:
     def refused(self) -> dict[str, pa.Table]:
         """Rows that the last step set aside: -1 of a row that a table without a key does not hold."""
         self._check_open()
-        return dict(self._at.refused)
+        return self._at.refused()
 
     # -- life -----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.catalog.store import Catalog, ViewRecord
-from headrace.circuit.operators.multiset import REFUSED
 from headrace.circuit.work import Tally
 from headrace.engine.batch import Batch
 from headrace.engine.clock import last_tick, shown, tick
@@ -52,7 +51,7 @@ class Stepped:
         self.folder, self.settings, self.tables, self.definitions = folder, settings, dict(tables), tuple(views)
         self.functions = functions
         self.spark = settled(spark.newSession(), settings)
-        self.tally, self.refused = Tally(), dict[str, pa.Table]()
+        self.tally = Tally()
         self.open()
         try:
             self.define()
@@ -93,12 +92,12 @@ class Stepped:
         self.catalog.close()
 
     def tell(self, event: dict[str, Any]) -> None:
-        """What the engine tells; rows that it set aside are kept for ``refused``."""
-        for path in event.get("files", ()) if event["event"] == "rows.refused" else ():
-            name = Path(path).name.split("~", 1)[0].removeprefix(f"{REFUSED}table:")
-            relation = self.tables[name]
-            rows = open_run(path).select([f"c{i}" for i in range(len(relation.names))]).rename_columns(relation.names)
-            self.refused[name] = pa.concat_tables([self.refused[name], rows]) if name in self.refused else rows
+        """What the engine tells; nobody asked for it."""
+
+    def refused(self) -> dict[str, pa.Table]:
+        """Table -> the rows that the last step could not take from it."""
+        last = [e for e in self.catalog.set_aside() if e.step == self.maintainer.number]
+        return {e.relation: open_run(e.path).select(self.tables[e.relation].names) for e in last}
 
     # -- steps ----------------------------------------------------------------------------------------------
 
@@ -110,7 +109,6 @@ class Stepped:
         made = self.batch_of(transactions)
         # Deterministic: a failed view is tried again in every step, not after a pause.
         self.maintainer.failures.hurry(dict(self.maintainer.failures.known))
-        self.refused = {}
         if now_us is not None:
             self.move(now_us)
         if CLOCK.name in self.maintainer.tables:

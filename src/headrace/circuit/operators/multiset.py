@@ -21,11 +21,9 @@ from headrace.state.keys import key_order, lookup
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
 
-REFUSED = "refused:"  # files of rows set aside are named after their table
-
 
 class Multiset(Contents):
-    """Input ``_h``, ``_q``, ``_i``, ``_op``, ``c0 ..``; output ``c0 ..``, ``_w``, ``_i``."""
+    """Input ``_h``, ``_q``, ``_i``, ``_op``, ``_unchanged``, ``c0 ..``; output ``c0 ..``, ``_w``, ``_i``."""
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
@@ -33,8 +31,7 @@ class Multiset(Contents):
             return
         truncates = (column(table, OPERATION) == TRUNCATE).any()
         signed, refused = self.truncated(table) if truncates else self.possible(table, None)
-        if refused.num_rows:
-            keep(current(), REFUSED + self.name, refused.select([HASH, *self.names]))
+        self.set_aside(refused)
         delta = signed.select([*self.names, WEIGHT, INSTANT])
         yield from batches(consolidate(delta) if (column(signed, WEIGHT) < 0).any() else delta)
         keep(current(), self.name, merge([signed.select([HASH, WEIGHT, *self.names])]))

@@ -2,7 +2,8 @@
 
 The first operator on every table with a key. An update or delete may carry the key alone, an unchanged value
 nothing; the table's contents, arranged by key, have the rest. An insert of a key that exists replaces its row;
-a delete of one that does not is without effect. State: the table itself. Work: the touched keys.
+a delete of one that does not is without effect; where the change is strict, both are set aside instead.
+State: the table itself. Work: the touched keys.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
-from headrace.model.transaction import DELETE, OPERATION, TRUNCATE, UNCHANGED
+from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
 from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, key_order, lookup, newest, same
 from headrace.state.run import HASH, column, merge
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged
+
+
+REFUSED = "refused:"  # files of rows set aside are named after their table
 
 
 class Contents:
@@ -66,6 +70,12 @@ class Contents:
         mine = partition() % self.partitions
         return rows.filter(pa.array((upper * self.partitions) >> 32 == mine))
 
+    def set_aside(self, changes: pa.Table) -> None:
+        """Changes that the table cannot take, for the quarantine: ``_q``, ``_op``, ``_unchanged``, ``c0 ..``."""
+        if changes.num_rows:
+            names = [SEQUENCE, OPERATION, UNCHANGED, *self.names]
+            keep(current(), REFUSED + self.name, changes.select(names))
+
     def arrangement(self) -> Arrangement:
         """The table before this step."""
         return Arrangement(current().runs.get(self.name, []), self.reader)
@@ -100,6 +110,10 @@ class Upsert(Contents):
         firsts = np.flatnonzero(new)
         kept = self.kept(distinct(column(table, HASH)))
         found = lookup(table.select([HASH, *self.keys]).take(pa.array(firsts)), kept, self.keys)
+        if (column(table, OPERATION) & STRICT).any():
+            table, new, found = self.without_conflicts(table, new, found)
+            if table.num_rows == 0:
+                return
         table = self.completed(table, new, found, kept)
         # The last change of a key in an instant is its image there.
         instants = column(table, INSTANT)
@@ -117,6 +131,26 @@ class Upsert(Contents):
         yield from batches(self.signed(old, existed & changed, -1, column(images, INSTANT)))
         yield from batches(self.signed(new_rows, exists & changed, 1, column(images, INSTANT)))
         self.write(kept, found, images, np.r_[is_first[1:], True], exists)
+
+    def without_conflicts(
+        self, table: pa.Table, new: np.ndarray, found: np.ndarray
+    ) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+        """The changes in order of key without those that are set aside; first of its key; its kept row, by key."""
+        codes, of_key = column(table, OPERATION), np.cumsum(new) - 1
+        operations, strict = codes & (STRICT - 1), (codes & STRICT) != 0
+        # Whether the key is there before a change: as the changes before it in the step left it, else as kept. What
+        # is set aside leaves it as the change itself would: only a strict update tells nothing.
+        settled = np.where(strict & (operations == UPDATE), -1, np.arange(len(codes)))
+        last = np.r_[-1, np.maximum.accumulate(settled)[:-1]]
+        inside = last >= np.flatnonzero(new)[of_key]
+        there = np.where(inside, operations[last] != DELETE, found[of_key] >= 0)
+        conflicts = strict & (there == (operations == INSERT))
+        self.set_aside(table.filter(pa.array(conflicts)))
+        left, of_key = table.filter(pa.array(~conflicts)), of_key[~conflicts]
+        at = left.column_names.index(OPERATION)
+        left = left.set_column(at, OPERATION, pa.array(operations[~conflicts]))
+        firsts = np.r_[True, of_key[1:] != of_key[:-1]][: len(of_key)]
+        return left.combine_chunks(), firsts, found[of_key[firsts]]
 
     def signed(self, rows: pa.Table, chosen: np.ndarray, weight: int, instants: np.ndarray) -> pa.Table:
         part = rows.filter(pa.array(chosen))

@@ -56,7 +56,7 @@ def run(
     if csv:
         contents.write_csv(rows)
     elif json:
-        from headrace.control.rows import table_json
+        from headrace.formats.json_tables import table_json
 
         failed = {"state": "failed", "reason": failure["reason"], "failing": failure["failing"]} if failure else {}
         head = {"view": name, "version": schema.version, "commit": commit, "total": total}
@@ -68,7 +68,7 @@ def run(
 
 
 def _print(name: str, commit: int, schema: ViewSchema, rows: pa.Table, total: int) -> None:
-    from headrace.control.rows import rows as cells
+    from headrace.formats.json_tables import rows as cells
 
     display.say(f"{name} at commit {commit:,}: {display.counted(total, 'row')}\n")
     columns = [{"name": column.name, "type": column.type} for column in schema.columns]

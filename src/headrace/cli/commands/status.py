@@ -65,12 +65,15 @@ def show(answer: Mapping[str, Any]) -> None:
                 display.say(
                     f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.error_text(problem)}"
                 )
-            for view, rows in (item.get("quarantined") or {}).items():
+            for of, rows in (item.get("quarantined") or {}).items():
                 name = display.paint(display.plain(item["name"]), "bold red")
-                display.say(
-                    f"  {name}: its store cannot hold {display.counted(rows, 'row')} of {display.plain(view)};"
-                    " see its table headrace_quarantine"
-                )
+                display.say(f"  {name}: {_quarantined(kind, display.plain(of), rows)}")
+
+
+def _quarantined(kind: str, of: str, rows: int) -> str:
+    if kind == "sinks":
+        return f"its store cannot hold {display.counted(rows, 'row')} of {of}; see its table headrace_quarantine"
+    return f"{of} could not take {display.counted(rows, 'change')}; see `headrace quarantine list {of}`"
 
 
 def _numbers(answer: Mapping[str, Any]) -> bool:

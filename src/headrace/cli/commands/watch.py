@@ -73,7 +73,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _tell(commit: int, delta: pa.Table, json: bool, *, first: bool) -> None:
     """One step: its rows that go, then its rows that come."""
-    from headrace.control.rows import rows
+    from headrace.formats.json_tables import rows
 
     weights = delta["_w"].to_pylist()
     names = [name for name in delta.column_names if name not in ("_w", "_i")]

@@ -22,5 +22,6 @@ class FilesOptions(BaseModel):
     table: str | None = None  # by default the source's name
     columns: dict[str, str] | None = None  # column -> Spark SQL type, "not null" may follow; None: infer
     key: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    on_conflict: Literal["replace", "quarantine", "refuse"] = "replace"  # a row of a key that is there
     delimiter: str = Field(default=",", min_length=1, max_length=1)  # CSV only
     poll_seconds: float = Field(default=1.0, gt=0)

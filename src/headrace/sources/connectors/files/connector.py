@@ -18,7 +18,7 @@ from headrace.formats.options import validate
 from headrace.formats.types.json import nearest
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
-from headrace.model.transaction import INSERT, OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
+from headrace.model.transaction import INSERT, OPERATION, ORDINAL, STRICT, TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
 from headrace.sources.connectors.files.config import FilesOptions
 from headrace.sources.connectors.files.folder import GROWING_SCANS, Folder, Progress, Seen
@@ -36,6 +36,9 @@ class FilesSource(Source):
         base = base if base is not None else Path()
         self.table = self.options.table or name
         check_name(self.table, where)
+        conflict = self.options.on_conflict if self.options.key else "replace"
+        self.refuses = frozenset([self.table] if conflict == "refuse" else [])
+        self._insert = INSERT | (0 if conflict == "replace" else STRICT)
         folder = base / Path(self.options.path).expanduser()
         self._folder = Folder(folder, self.options.pattern, self.options.format, where)
         self._kept = KeptSchemas(base / ".headrace" / "schemas" / f"{name}.json")
@@ -122,7 +125,7 @@ class FilesSource(Source):
             if table.num_rows == 0:
                 self._progress = progress if not origins else self._progress
                 continue
-            tables.append(_changes(table, len(origins)))
+            tables.append(_changes(table, len(origins), self._insert))
             origins.append(TransactionOrigin(self.name, progress.position(), time.time_ns() // 1000))
             files.append(file)
             rows += table.num_rows
@@ -258,6 +261,7 @@ class FilesSource(Source):
         return Relation(relation.name, relation.columns, relation.key, updates=bool(relation.key))
 
 
-def _changes(table: pa.Table, ordinal: int) -> pa.Table:
-    head = [pa.array(np.full(table.num_rows, ordinal, np.int32)), pa.array(np.full(table.num_rows, INSERT, np.int8))]
+def _changes(table: pa.Table, ordinal: int, operation: int) -> pa.Table:
+    ordinals, operations = np.full(table.num_rows, ordinal, np.int32), np.full(table.num_rows, operation, np.int8)
+    head = [pa.array(ordinals), pa.array(operations)]
     return pa.table(head + table.columns, names=[ORDINAL, OPERATION, *table.column_names])

@@ -19,6 +19,7 @@ class TableOptions(BaseModel):
 
     columns: dict[str, str] | None = None  # column -> Spark SQL type, "not null" may follow; None: infer
     key: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    on_conflict: Literal["replace", "quarantine", "refuse"] = "replace"  # an insert of a key that is there, and such
 
 
 def _table(value: Any) -> Any:

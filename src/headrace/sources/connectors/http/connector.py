@@ -51,6 +51,8 @@ class HttpSource(Source):
         self.port: int | None = None  # the port listened on, once started
         self._keys = {table: tuple(given.key) for table, given in self.options.tables.items()}
         self._kept = KeptSchemas(self.base / ".headrace" / "schemas" / f"{name}.json")
+        self._strict = frozenset(t for t, given in self.options.tables.items() if given.on_conflict != "replace")
+        self.refuses = frozenset(t for t, given in self.options.tables.items() if given.on_conflict == "refuse")
         self._known = self._relations_known()
         self._declared = frozenset(table for table, given in self.options.tables.items() if given.columns)
         self._exact = any(exact_numbers(relation.columns) for relation in self._known.values())
@@ -108,7 +110,7 @@ class HttpSource(Source):
             if not taken:
                 return None
             try:
-                return self._batch(taken, merge(taken, {**self._known, **new}), new)
+                return self._batch(taken, merge(taken, {**self._known, **new}, self._strict), new)
             except SubmissionsRefused as refusal:
                 refused = refusal.errors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from headrace.formats.json_rows import BadValue, RowsRefused, to_columns
 from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
-from headrace.model.transaction import DELETE, INSERT, OPERATION, ORDINAL, TRUNCATE, UNCHANGED, UPDATE
+from headrace.model.transaction import DELETE, INSERT, OPERATION, ORDINAL, STRICT, TRUNCATE, UNCHANGED, UPDATE
 
 OPERATIONS = {"insert": INSERT, "upsert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE}
 # The order in which the compact form's lists of one table happen.
@@ -153,10 +153,13 @@ def _check_table(run: Run, keys: Mapping[str, Sequence[str]], place: str) -> Non
         )
 
 
-def merge(submissions: Sequence[Submission], relations: Mapping[str, Relation]) -> dict[str, pa.Table]:
+def merge(
+    submissions: Sequence[Submission], relations: Mapping[str, Relation], strict: Collection[str] = ()
+) -> dict[str, pa.Table]:
     """The change table of every relation touched, as ``TransactionBatch.changes`` wants them.
 
-    Transactions are numbered through all submissions. Raises ``SubmissionsRefused``.
+    Transactions are numbered through all submissions. Changes of the tables in ``strict`` that have a key, upserts
+    apart, are strict. Raises ``SubmissionsRefused``.
     """
     runs: dict[str, list[tuple[int, Run]]] = {}
     owners: list[int] = []  # transaction -> submission
@@ -169,7 +172,7 @@ def merge(submissions: Sequence[Submission], relations: Mapping[str, Relation]) 
     changes = {}
     for table, table_runs in runs.items():
         try:
-            changes[table] = _change_table(table_runs, relations[table])
+            changes[table] = _change_table(table_runs, relations[table], table in strict)
         except RowsRefused as refused:
             ends = np.cumsum([len(run.rows) for _, run in table_runs])
             for value in refused.bad:
@@ -186,7 +189,7 @@ def merge(submissions: Sequence[Submission], relations: Mapping[str, Relation]) 
     return changes
 
 
-def _change_table(runs: list[tuple[int, Run]], relation: Relation) -> pa.Table:
+def _change_table(runs: list[tuple[int, Run]], relation: Relation, strict: bool) -> pa.Table:
     lengths = [len(run.rows) for _, run in runs]
     ordinals = np.repeat(np.array([ordinal for ordinal, _ in runs], np.int32), lengths)
     operations = np.repeat(np.array([OPERATIONS[run.verb] for _, run in runs], np.int8), lengths)
@@ -194,6 +197,9 @@ def _change_table(runs: list[tuple[int, Run]], relation: Relation) -> pa.Table:
     arrays = to_columns(rows, relation.columns)
     unchanged = _unchanged(rows, operations, relation)
     _check_nulls(arrays, rows, operations, relation)
+    if strict and relation.key:
+        marks = [0 if run.verb in ("upsert", "truncate") else STRICT for _, run in runs]
+        operations = operations | np.repeat(np.array(marks, np.int8), lengths)
     head = {ORDINAL: pa.array(ordinals), OPERATION: pa.array(operations)}
     if unchanged is not None:
         head[UNCHANGED] = unchanged

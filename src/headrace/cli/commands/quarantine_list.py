@@ -1,0 +1,49 @@
+"""headrace quarantine list"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli import display
+from headrace.cli.options import JsonOption, ProjectOption, folder
+
+EPILOG = """
+headrace quarantine list
+headrace quarantine list orders --limit 5
+headrace quarantine list --json | jq -r '.changes[] | [.table, .commit, .reason] | @tsv'
+"""
+SHOWN = 100  # changes in text, unless asked otherwise
+
+
+def run(
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Of this table only.")] = None,
+    *,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", metavar="N", min=0, help=f"Changes to show. Default: {SHOWN}; all as JSON."),
+    ] = None,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the changes that tables could not take, oldest first.
+
+    An insert of a key that is there already, an update or delete of one that is not, where the source says
+    `on_conflict: quarantine`; a delete of a row that a table without a key does not hold. No view has seen them.
+    Reads files; works beside a running `headrace up` and without one.
+    """
+    from headrace.serve import quarantine
+
+    path = folder(project)
+    changes, total = quarantine.entries(path, table, limit if limit is not None or json else SHOWN)
+    if json:
+        display.emit({"total": total, "changes": changes})
+        return
+    if not total:
+        display.say(f"nothing is set aside{f' of {display.plain(table)}' if table else ''}")
+    for change in changes:
+        name, row = display.plain(change["table"]), display.plain(quarantine.text(change["row"]))
+        display.say(f"{change['commit']:>8} {change['operation']:<6} {name} {row}: {display.plain(change['reason'])}")
+    if len(changes) < total:
+        display.say(f"\n{len(changes):,} of {total:,} changes (--limit shows more)")
