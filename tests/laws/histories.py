@@ -72,6 +72,11 @@ class Table:
         """A row of a case as the relation has it."""
         return (case, *row) if self.cased else row
 
+    def in_order(self, row: Row) -> Row:
+        """The row with the entries of its maps in the order of their keys, as a table holds it."""
+        types = self.columns.values()
+        return tuple(sorted(v) if t.startswith("map<") and v else v for t, v in zip(types, row, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -206,10 +211,11 @@ class _Contents:
         self.rows[key] = tuple(old[i] if i in change.left_out else v for i, v in enumerate(change.row))
 
     def _count(self, change: Change) -> None:
-        shown = bitwise(change.row)
+        row = self.table.in_order(change.row)
+        shown = bitwise(row)
         if change.operation == INSERT:
             self.copies[shown] += 1
-            self.rows[shown] = change.row
+            self.rows[shown] = row
         elif self.copies[shown] == 0:
             self.refused.append(change.row)
         else:
@@ -263,7 +269,9 @@ def replay(tables: Sequence[Table], plan: Schedule, cases: Sequence[History]) ->
                     live[change.table].apply(change)
                 _truncate(live, after)
                 for name, held in live.items():
-                    result.contents[commit][name] += [held.table.stored(case, row) for row in held.all()]
+                    result.contents[commit][name] += [
+                        held.table.stored(case, held.table.in_order(row)) for row in held.all()
+                    ]
                 commit += 1
         for name, held in live.items():
             result.refused[name] += [held.table.stored(case, row) for row in held.refused]
@@ -328,6 +336,8 @@ def from_document(value: Any, type_text: str) -> Any:
         return datetime.datetime.fromisoformat(value)
     if type_text == "date":
         return datetime.date.fromisoformat(value)
+    if type_text.startswith("map<"):
+        return [tuple(entry) for entry in value]
     return value
 
 

@@ -73,16 +73,9 @@ def test_aggregates_of_distinct_values_equal_batch(spark: Any, tmp_path: Path) -
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "select m, count(*) n from maps group by m",
-        "select count(distinct m) n from maps",
-        "select k, count(distinct m) n, count(distinct k) o from maps group by k",
-    ],
-)
-def test_what_spark_cannot_hash_is_refused_with_its_clause(spark: Any, sql: str) -> None:
+def test_what_spark_cannot_hash_is_refused_with_its_clause(spark: Any) -> None:
     maps = Relation("maps", (Column("k", "int"), Column("m", "map<string,int>")))
+    sql = "select k, approx_count_distinct(distinct m) n from maps group by k"
     refused = Compiler(spark).compile({"maps": maps}, [ViewDefinition("v", sql)], {}).refused
     assert refused["v"].code == "sql.not_incremental"
     assert "a map or variant as a key" in str(refused["v"])

@@ -111,15 +111,18 @@ def test_rows_with_maps_go_as_they_came_whatever_the_order_of_their_entries(spar
     views = {
         "shown": "select id, map_keys(m) k, to_json(m) j from keyed",
         "counted": "select map_keys(m) k, count(*) c from bag group by 1",
+        "grouped": "select m, count(*) c from bag group by m",
     }
     tables = {"keyed": "id int, m map<string,int>", "bag": "m map<string,int>"}
     with Pipeline(tables, views, {"keyed": ["id"]}, spark=spark) as p:
         m: list[Any] = [{"m": {"y": 1, "x": 2}}, {"m": {"b": 1, "a": 2}}]
         p.step({"keyed": [{"id": i, **row} for i, row in enumerate(m)], "bag": [*m, m[0]]})
-        p.step({"keyed": [{"id": 2, **m[0]}], "bag": [m[1]]})
+        p.step({"keyed": [{"id": 2, **m[0]}], "bag": [m[1], {"m": {"z": None}}, {"m": {"z": 0}}, {"m": {"z": None}}]})
         p.restart()
         p.step({"keyed": [{"id": 0, "_w": -1}, {"id": 1, **m[0]}], "bag": [{"m": {"x": 2, "y": 1}, "_w": -1}]})
         p.expect("shown", [{"id": i, "k": ["x", "y"], "j": '{"x":2,"y":1}'} for i in (1, 2)])
-        p.expect("counted", [{"k": ["x", "y"], "c": 1}, {"k": ["a", "b"], "c": 2}])
+        p.expect("counted", [{"k": ["x", "y"], "c": 1}, {"k": ["a", "b"], "c": 2}, {"k": ["z"], "c": 3}])
+        groups = [({"x": 2, "y": 1}, 1), ({"a": 2, "b": 1}, 2), ({"z": None}, 2), ({"z": 0}, 1)]
+        p.expect("grouped", [{"m": m, "c": c} for m, c in groups])
         for view in views:
             p.expect(view, p.batch(view))

@@ -22,6 +22,8 @@ from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCA
 from headrace.sql.canonical import canonical, execute, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.sql.collated import named_in
+from headrace.sql.map_keys import entries
+from headrace.sql.per_type import spelled
 from headrace.sql.present import literal
 from headrace.sql.user_functions import NONE, UserFunctions
 from headrace.state.rows import canonical as canonical_values
@@ -101,7 +103,8 @@ def _copies_of_rows(rows: DataFrame, relation: Relation) -> DataFrame:
     names = [F.col(quote(n)) for n in relation.names]
     # Grouping takes -0.0 for 0.0, which are two rows: their texts tell them apart.
     texts = [n.cast("string") for n, c in zip(names, relation.columns, strict=True) if _floating(c.type)]
-    by = [e.alias(f"_b{i}") for i, e in enumerate([*names, *texts])]
+    keys = [F.expr(spelled(rows.schema[n].dataType, quote(n), entries)) for n in relation.names]
+    by = [e.alias(f"_b{i}") for i, e in enumerate([*keys, *texts])]
     change = F.struct(SEQUENCE, F.when(F.col(OPERATION) == DELETE, -1).otherwise(1).alias("by"))
     copies = F.aggregate(
         F.array_sort(F.collect_list(change)), F.lit(0), lambda n, at: F.greatest(n + at["by"], F.lit(0))

@@ -70,6 +70,13 @@ class Build:
         nothing = self.catalyst.seq([])
         return self.expressions.Alias(child, name, fresh, nothing, self.none(), nothing)
 
+    def named(self, value: Any, column: Any) -> Any:
+        """The value under the name and id of a column."""
+        if class_name(value) == "AttributeReference" and value.exprId().id() == column.exprId().id():
+            return value
+        nothing = self.catalyst.seq([])
+        return self.expressions.Alias(value, column.name(), column.exprId(), nothing, self.none(), nothing)
+
     def floating(self, expression: Any) -> bool:
         """Whether values of the type contain floating numbers, where equal values may differ: -0.0 and 0.0."""
         return bool(_FLOATING.search(type_text(expression)))

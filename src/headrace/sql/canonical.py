@@ -19,6 +19,8 @@ from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.collated import Collated
 from headrace.sql.distinct import together
 from headrace.sql.lowering.aggregate_functions import maintained
+from headrace.sql.map_keys import MapKeys
+from headrace.sql.per_type import PerType
 from headrace.sql.present import FUNCTIONS, Present, replaced_by
 from headrace.sql.sorted_maps import SortedMaps
 from headrace.sql.total_order import total
@@ -51,13 +53,13 @@ def execute(catalyst: Catalyst, plan: Any) -> DataFrame:
 
 def optimized(catalyst: Catalyst, frame: DataFrame, present: Present | None = None) -> Any:
     """The optimized plan of a query in which text cast to a timestamp never reads the clock, what names the present
-    time has the value that ``present`` makes (the real time without it), and each map lies in the order of its keys.
+    time has the value that ``present`` makes (the real time without it), each map lies in the order of its keys, and
+    rows are grouped by the entries of maps.
 
     These go in before the optimizer, which computes such expressions and leaves constants.
     """
     execution = frame._jdf.queryExecution()
-    build, tree = Build(catalyst), Tree(catalyst)
-    guarded = _guarded(build, tree, SortedMaps(catalyst, tree), execution.analyzed(), present)
+    guarded = _Guarded(catalyst, present).plan(execution.analyzed())
     if guarded is execution.analyzed():
         return execution.optimizedPlan()
     return execute(catalyst, guarded)._jdf.queryExecution().optimizedPlan()
@@ -190,31 +192,44 @@ class _Canonical:
         return class_name(plan) == "Sort"
 
 
-def _guarded(build: Build, tree: Tree, maps: SortedMaps, plan: Any, present: Present | None) -> Any:
-    if class_name(plan) == "MapInArrow":
-        return plan
+class _Guarded:
+    """What ``optimized`` puts into an analyzed plan."""
 
-    def part(expression: Any) -> Any:
+    def __init__(self, catalyst: Catalyst, present: Present | None) -> None:
+        self.build, self.tree, self.present = Build(catalyst), Tree(catalyst), present
+        per_type = PerType(catalyst, self.tree)
+        self.maps, self.keys = SortedMaps(self.build, per_type), MapKeys(self.build, per_type)
+
+    def plan(self, plan: Any) -> Any:
+        kind = class_name(plan)
+        if kind == "MapInArrow":
+            return plan
+        children = self.build.catalyst.items(plan.children())
+        new = [self.plan(child) for child in children]
+        if any(a is not b for a, b in zip(children, new, strict=True)):
+            plan = plan.withNewChildren(self.build.catalyst.seq(new))
+        plan = self.tree.with_expressions(plan, lambda e: self.tree.transformed(e, self.part))
+        if kind == "LocalRelation":
+            return self.maps.constants(plan)
+        return self.keys.grouped(plan) if kind == "Aggregate" else plan
+
+    def part(self, expression: Any) -> Any:
         kind = class_name(expression)
-        return maps.of(guarded(expression, kind), kind)
+        return self.maps.of(self.guarded(expression, kind), kind)
 
-    def guarded(expression: Any, kind: str) -> Any:
+    def guarded(self, expression: Any, kind: str) -> Any:
         if kind == "Cast":
-            return build.guarded(expression)
-        if present is not None and kind in FUNCTIONS:
-            return replaced_by(build, expression, present)
-        replaced = tree.replacement(expression)
+            return self.build.guarded(expression)
+        if kind == "AggregateExpression":
+            return self.keys.counted(expression)
+        if self.present is not None and kind in FUNCTIONS:
+            return replaced_by(self.build, expression, self.present)
+        replaced = self.tree.replacement(expression)
         if replaced is not None:
-            changed = tree.transformed(replaced, part)
+            changed = self.tree.transformed(replaced, self.part)
             return expression if changed is replaced else changed
         if kind in SUBQUERIES:
             inner = expression.plan()
-            changed = _guarded(build, tree, maps, inner, present)
+            changed = self.plan(inner)
             return expression if changed is inner else expression.withNewPlan(changed)
         return expression
-
-    children = build.catalyst.items(plan.children())
-    new = [_guarded(build, tree, maps, child, present) for child in children]
-    if any(a is not b for a, b in zip(children, new, strict=True)):
-        plan = plan.withNewChildren(build.catalyst.seq(new))
-    return tree.with_expressions(plan, lambda e: tree.transformed(e, part))
