@@ -24,6 +24,7 @@ from headrace.formats.json_rows import (
     read_lines,
     to_columns,
 )
+from headrace.formats.types import spelled
 from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.json import ColumnRefused, column, exact_rule
 from headrace.model.errors import HeadraceError
@@ -187,8 +188,51 @@ def test_spellings_beyond_the_plain_ones() -> None:
 
 def test_a_type_without_spelling_is_refused() -> None:
     with pytest.raises(HeadraceError, match="has no spelling in JSON") as caught:
-        exact_rule(to_arrow("interval day to second"))
+        exact_rule(pa.duration("ns"))
     assert caught.value.code == "config.invalid"
+
+
+@pytest.mark.parametrize(
+    ("type_text", "text", "value", "shown_as"),
+    [
+        (
+            "interval day to second",
+            "P3DT4H5M6.7S",
+            dt.timedelta(days=3, hours=4, minutes=5, seconds=6.7),
+            "P3DT14706.7S",
+        ),
+        ("interval day to second", "-P1DT1S", dt.timedelta(days=-1, seconds=-1), "-P1DT1S"),
+        ("interval day to second", "PT0S", dt.timedelta(0), "PT0S"),
+        ("interval day to second", "P1W", dt.timedelta(days=7), "P7D"),
+        ("interval year to month", "P1Y2M", {"_months": 14}, "P1Y2M"),
+        ("interval year to month", "P-1M", {"_months": -1}, "P-1M"),
+        ("interval year to month", "P0M", {"_months": 0}, "P0M"),
+        ("interval", "P1M-30DT-0.5S", {"_months": 1, "_days": -30, "_microseconds": -500_000}, "P1M-30DT-0.5S"),
+        ("interval", "-P2Y1D", {"_months": -24, "_days": -1, "_microseconds": 0}, "P-2Y-1D"),
+    ],
+)
+def test_intervals_are_iso_8601(type_text: str, text: str, value: Any, shown_as: str) -> None:
+    assert column([text, value, None], to_arrow(type_text)).to_pylist() == [value, value, None]
+    assert spelled.value(value) == shown_as
+
+
+@pytest.mark.parametrize(
+    ("type_text", "given", "why"),
+    [
+        ("interval day to second", "P1M", "without months"),
+        ("interval year to month", "P1Y2D", "years and months"),
+        ("interval year to month", "P178956971Y", "too long"),
+        ("interval day to second", "P999999999999D", "too long"),
+        ("interval", "1 month", "P1Y2M"),
+        ("interval", "P", "P1Y2M"),
+        ("interval", "P1DT", "P1Y2M"),
+        ("interval", 5, "P1Y2M"),
+    ],
+)
+def test_what_is_no_interval_is_refused(type_text: str, given: Any, why: str) -> None:
+    with pytest.raises(ColumnRefused) as caught:
+        column([given], to_arrow(type_text))
+    assert why in caught.value.bad[0][1]
 
 
 def test_every_bad_row_is_named_once() -> None:

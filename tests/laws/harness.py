@@ -47,6 +47,7 @@ from histories import (
     without,
 )
 
+from headrace.circuit.handed import to_hand_over
 from headrace.engine.backfill import has_row_over_nothing
 from headrace.engine.batch import Batch, table_contents
 from headrace.engine.clock import with_clock
@@ -239,7 +240,8 @@ class Circuits:
             contents = rows_table(relation, rows)
             path = folder / f"{quote_plus(table.name)}.parquet"
             parquet.write_table(contents, path)
-            judge.spark.read.parquet(str(path)).createOrReplaceTempView(quote(table.name))
+            columns = [_from_parquet(c.name, c.type) for c in relation.columns]
+            judge.spark.read.parquet(str(path)).selectExpr(*columns).createOrReplaceTempView(quote(table.name))
             if self.operator.judged:
                 self.judge_log(judge, table, folder / "log", replayed.contents[-1][table.name], outcome)
             self.judge_refused(table, replayed.refused[table.name], outcome)
@@ -260,7 +262,8 @@ class Circuits:
     def judge_log(self, judge: Batch, table: Table, log: Path, rows: list[Any], outcome: Outcome) -> None:
         """What `verify` takes for the table's contents, which is another reading of the log, against the replay."""
         upto = LogReader(log).end
-        read = table_contents(judge.spark, log, table.relation, upto).toArrow()
+        contents = table_contents(judge.spark, log, table.relation, upto)
+        read = to_hand_over(contents, tuple((c.name, c.type) for c in table.relation.columns)).toArrow()
         expected = rows_table(table.relation, rows)
         wrong = difference(weighted(read.cast(expected.schema)), weighted(expected))
         if wrong.num_rows:
@@ -276,6 +279,20 @@ class Circuits:
         wrong = difference(weighted(found.rename_columns(names).cast(expected.schema)), weighted(expected))
         if wrong.num_rows:
             outcome.differ(f"refused rows of {table.name}", sorted(set(wrong[CASE].to_pylist())), [_text(wrong)])
+
+
+def _from_parquet(name: str, type_text: str) -> str:
+    """An interval by Spark's own arithmetic: Parquet has numbers and structs in its place."""
+    if not type_text.startswith("interval"):
+        return quote(name)
+    made = f"timestamp_micros({name}) - timestamp_micros(0)"
+    if type_text == "interval":
+        made = f"{name}._microseconds % 60000000 / decimal(1000000)"
+        made = f"make_interval(0, {name}._months, 0, {name}._days, 0, int({name}._microseconds div 60000000), {made})"
+        return f"{made} AS {name}"
+    if "year" in type_text or "month" in type_text:
+        made = f"make_ym_interval(0, {name}._months)"
+    return f"CAST({made} AS {type_text}) AS {name}"
 
 
 def weighted(table: pa.Table) -> pa.Table:

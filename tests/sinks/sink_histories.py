@@ -89,6 +89,8 @@ EVERY_TYPE: tuple[tuple[str, str, Draw], ...] = (
     ("instant", "timestamp", lambda rng: _moment(rng).replace(tzinfo=UTC)),
     ("wall", "timestamp_ntz", _moment),
     ("span", "interval day to second", lambda rng: timedelta(microseconds=rng.randrange(-(10**12), 10**12))),
+    ("months", "interval year to month", lambda rng: {"_months": rng.choice([0, 14, -1, 2**31 - 1])}),
+    ("mixed", "interval", lambda rng: {"_months": rng.randrange(-2, 3), "_days": 30, "_microseconds": -(10**15)}),
     ("numbers", "array<bigint>", _list(lambda rng: rng.randrange(-5, 5))),
     ("phrases", "array<string>", _list(_text)),
     ("doubles", "array<double>", _list(lambda rng: rng.choice(FLOATS))),
@@ -263,4 +265,6 @@ def as_json(value: Any) -> Any:
 
 
 def is_json(spark_type: str) -> bool:
-    return spark_type.startswith(("struct", "map", "array<array", "array<struct", "array<map"))
+    return spark_type == "interval" or spark_type.startswith(
+        ("struct", "map", "array<array", "array<struct", "array<map")
+    )

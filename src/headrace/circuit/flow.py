@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from headrace.circuit.handed import handed_type, taken_back, to_hand_over
 from headrace.circuit.local import Local, Reference, Select, Where
 from headrace.circuit.node import Expression, Node
 from headrace.circuit.work import noted
@@ -92,12 +93,16 @@ def fields(node: Node, letter: str = "c") -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """``made``: no input but the task itself, so that ``stages`` can also run inside another stage of the task."""
+    """``made``: no input but the task itself, so that ``stages`` can also run inside another stage of the task.
+
+    ``taken``: what the first of the stages takes.
+    """
 
     given: DataFrame
     columns: Columns
     stages: tuple[Stage, ...] = ()
     made: bool = False
+    taken: Columns = ()
 
     @property
     def chain(self) -> Chain:
@@ -108,11 +113,13 @@ class Flow:
         """The rows as a DataFrame."""
         if not self.stages:
             return self.given
-        return self.given.mapInArrow(Handed(*self.stages), ddl(self.columns))
+        given = to_hand_over(self.given, self.taken)
+        return taken_back(given.mapInArrow(Handed(*self.stages), ddl(self.columns)), self.columns)
 
     def then(self, stage: Stage, columns: Sequence[tuple[str, str]]) -> Flow:
         """The rows after one more stage in Python, which makes ``columns``."""
-        return replace(self, columns=tuple(columns), stages=(*self.stages, stage))
+        taken = self.taken if self.stages else self.columns
+        return replace(self, columns=tuple(columns), stages=(*self.stages, stage), taken=taken)
 
     def select(self, values: Sequence[Value]) -> Flow:
         columns = tuple((v.name, v.type) for v in values)
@@ -129,4 +136,4 @@ class Flow:
 
 def ddl(columns: Sequence[tuple[str, str]]) -> str:
     """A schema for ``mapInArrow``."""
-    return ", ".join(f"`{name}` {type_text}" for name, type_text in columns)
+    return ", ".join(f"`{name}` {handed_type(type_text)}" for name, type_text in columns)

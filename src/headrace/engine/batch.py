@@ -14,13 +14,15 @@ from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from headrace.catalog.store import ViewRecord
+from headrace.circuit.flow import ddl
+from headrace.circuit.handed import handed_type, taken_back, to_hand_over
 from headrace.formats.types.arrow import quote, to_arrow
 from headrace.log.read import FrameRef, LogReader
 from headrace.model.delivery import WEIGHT
 from headrace.model.schema import Column, Relation
 from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
 from headrace.sql.canonical import canonical, execute, optimized
-from headrace.sql.catalyst import Catalyst
+from headrace.sql.catalyst import Catalyst, type_text
 from headrace.sql.collated import named_in
 from headrace.sql.map_keys import entries
 from headrace.sql.per_type import spelled
@@ -63,9 +65,9 @@ class ReadHistory:
 
 def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int) -> DataFrame:
     """A table as of a commit, by Spark's own window functions over its history: no code shared with circuits."""
-    head = f"{SEQUENCE} bigint, {OPERATION} tinyint, {UNCHANGED} binary"
-    columns = ", ".join(f"{quote(c.name)} {c.type}" for c in relation.columns)
-    history = spark.range(0, 1, 1, 1).mapInArrow(ReadHistory(log, relation, upto), f"{head}, {columns}")
+    head = ((SEQUENCE, "bigint"), (OPERATION, "tinyint"), (UNCHANGED, "binary"))
+    columns = (*head, *((c.name, c.type) for c in relation.columns))
+    history = taken_back(spark.range(0, 1, 1, 1).mapInArrow(ReadHistory(log, relation, upto), ddl(columns)), columns)
     cut = history.filter(F.col(OPERATION) == TRUNCATE).agg(F.coalesce(F.max(SEQUENCE), F.lit(-1)).alias("_cut"))
     rows = history.crossJoin(cut).filter(F.col(SEQUENCE) > F.col("_cut"))
     names = [F.col(quote(n)) for n in relation.names]
@@ -149,13 +151,13 @@ def kept_rows(spark: SparkSession, paths: Sequence[str], columns: Sequence[Colum
     """The contents of a table or view from its files (``c0 ..``, ``_w``), under its own column names."""
     stored = [f"c{i}" for i in range(len(columns))]
     stage = ReadRows(paths, stored, [c.type for c in columns])
-    ddl = ", ".join(f"{quote(c.name)} {c.type}" for c in columns)
+    named = tuple((c.name, c.type) for c in columns)
 
     def renamed(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in stage(pieces):
             yield batch.rename_columns([c.name for c in columns])
 
-    return spark.range(0, 1, 1, 1).mapInArrow(renamed, ddl)
+    return taken_back(spark.range(0, 1, 1, 1).mapInArrow(renamed, ddl(named)), named)
 
 
 class Batch:
@@ -186,8 +188,10 @@ class Batch:
         def opaque(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from pieces
 
-        ddl = ", ".join(f"{quote(c.name)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
-        frame.toDF(*[c.name for c in columns]).mapInArrow(opaque, ddl).createOrReplaceTempView(quote(name))
+        named = tuple((c.name, c.type) for c in columns)
+        text = ", ".join(f"{quote(c.name)} {handed_type(c.type)}{'' if c.nullable else ' not null'}" for c in columns)
+        given = to_hand_over(frame.toDF(*[c.name for c in columns]), named)
+        taken_back(given.mapInArrow(opaque, text), named).createOrReplaceTempView(quote(name))
 
     def frame(self, sql: str) -> DataFrame:
         plan = optimized(self.catalyst, self.spark.sql(sql), self.present)
@@ -196,8 +200,12 @@ class Batch:
 
     def run(self, sql: str) -> pa.Table:
         """A query in canonical form, by Spark batch."""
-        table: pa.Table = self.frame(sql).toArrow()
-        return table
+        frame = self.frame(sql)
+        names = frame.columns
+        outputs = self.catalyst.items(frame._jdf.queryExecution().analyzed().output())
+        columns = tuple((f"c{i}", type_text(a)) for i, a in enumerate(outputs))
+        table: pa.Table = to_hand_over(frame.toDF(*[n for n, _ in columns]), columns).toArrow()
+        return table.rename_columns(names)
 
 
 def compare(expected: pa.Table, found: pa.Table, record: ViewRecord) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.store import ViewRecord, feed_of
+from headrace.circuit.handed import handed_type, has_months, taken_back
 from headrace.circuit.node import (
     Aggregate,
     AsOf,
@@ -206,13 +207,21 @@ class Compiler:
         def opaque(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from batches
 
+        columns = tuple(columns)
         ddl = ", ".join(f"{quote(c.name)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
         if self._registered.get(name) == (feed, ddl):
             return  # for another view, a while ago: planning it again costs more than admitting a small query
         self._registered[name] = feed, ddl
         opaque.__name__ = LEAF_PREFIX + feed
-        frame = self.spark.range(0, 1, 1, 1).mapInArrow(opaque, ddl)
-        frame.createOrReplaceTempView(quote(name))
+        self._leaf(opaque, ddl, columns).createOrReplaceTempView(quote(name))
+
+    def _leaf(self, opaque: Any, ddl: str, columns: tuple[Column, ...]) -> DataFrame:
+        one = self.spark.range(0, 1, 1, 1)
+        if not any(has_months(c.type) for c in columns):
+            return one.mapInArrow(opaque, ddl)
+        # Spark does not let such a type come out of Python, even where nothing ever does.
+        handed = (f"{quote(c.name)} {handed_type(c.type)}{'' if c.nullable else ' not null'}" for c in columns)
+        return taken_back(one.mapInArrow(opaque, ", ".join(handed)), tuple((c.name, c.type) for c in columns))
 
 
 def feed_and_columns(

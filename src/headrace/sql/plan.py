@@ -7,7 +7,7 @@ from typing import Any
 from headrace.circuit.node import Node
 from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.lowering.as_of import as_of
-from headrace.sql.lowering.base import Lowered, Lowering, Rule, refuse_types
+from headrace.sql.lowering.base import Lowered, Lowering, Rule
 from headrace.sql.lowering.constants import nothing_but_a_row, numbers, values
 from headrace.sql.lowering.join import join
 from headrace.sql.lowering.limit import limit
@@ -57,6 +57,4 @@ def lower(catalyst: Catalyst, optimized: Any) -> Node:
     while class_name(plan) == "Sort":  # an order of presentation changes no contents
         plan = plan.child()
     wanted = [attribute.exprId().id() for attribute in catalyst.items(plan.output())]
-    root = lowering.ordered(lowering.node(plan, set(wanted)), plan, wanted)
-    refuse_types(root)
-    return root
+    return lowering.ordered(lowering.node(plan, set(wanted)), plan, wanted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -181,4 +181,4 @@ def placed(
     text = repr(("placed", child.fingerprint, by))
     arranged = builder.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
     flow = builder.gather(builder.delta(child).select(values))
-    return Placed(arranged, child.names, ordered, layout), Flow(flow.given, columns, flow.stages, flow.made)
+    return Placed(arranged, child.names, ordered, layout), replace(flow, columns=columns)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 
+MONTHS, DAYS, MICROSECONDS = "_months", "_days", "_microseconds"
+# Arrow's own interval type has neither an order nor equality, so that intervals with months are structs.
+YEAR_MONTH = pa.struct([(MONTHS, pa.int32())])
+CALENDAR = pa.struct([(MONTHS, pa.int32()), (DAYS, pa.int32()), (MICROSECONDS, pa.int64())])
 _PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -27,6 +31,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "interval day to second": pa.duration("us"),
     "void": pa.null(),
 }
+_INTERVALS = {YEAR_MONTH: "interval year to month", CALENDAR: "interval"}
 _NAMES = {arrow: name for name, arrow in _PRIMITIVES.items()}
 _ALIASES = {
     "integer": "int",
@@ -39,6 +44,7 @@ _ALIASES = {
     "timestamp_ltz": "timestamp",
     "text": "string",
 }
+_FIELDS = re.compile(r"\s+(year|month|day|hour|minute|second)(?:\s+to\s+(?:month|hour|minute|second))?\b", re.I)
 _WORD = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][A-Za-z0-9_]*))")
 
 
@@ -54,10 +60,16 @@ def to_arrow(type_text: str) -> pa.DataType:
     return arrow
 
 
-def from_arrow(arrow: pa.DataType) -> str:
-    """The Spark SQL type text of an Arrow type; timestamps with any zone are ``timestamp``."""
+def from_arrow(arrow: pa.DataType, *, exchanged: bool = False) -> str:
+    """The Spark SQL type text of an Arrow type; timestamps with any zone are ``timestamp``.
+
+    ``exchanged``: as Spark's own Arrow exchange names it, in which intervals with months are plain structs.
+    """
     if arrow in _NAMES:
         return _NAMES[arrow]
+    if not exchanged and arrow in _INTERVALS:
+        return _INTERVALS[arrow]
+    part = partial(from_arrow, exchanged=exchanged)
     if pa.types.is_decimal(arrow):
         return f"decimal({arrow.precision},{arrow.scale})"
     if pa.types.is_timestamp(arrow):
@@ -67,16 +79,16 @@ def from_arrow(arrow: pa.DataType) -> str:
     if pa.types.is_large_binary(arrow) or pa.types.is_fixed_size_binary(arrow):
         return "binary"
     if pa.types.is_dictionary(arrow):
-        return from_arrow(arrow.value_type)
+        return part(arrow.value_type)
     if pa.types.is_duration(arrow):
         return "interval day to second"
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        return f"array<{from_arrow(arrow.value_type)}>"
+        return f"array<{part(arrow.value_type)}>"
     if pa.types.is_map(arrow):
-        return f"map<{from_arrow(arrow.key_type)},{from_arrow(arrow.item_type)}>"
+        return f"map<{part(arrow.key_type)},{part(arrow.item_type)}>"
     if pa.types.is_struct(arrow):
         fields = (arrow.field(i) for i in range(arrow.num_fields))
-        return f"struct<{','.join(f'{quote(f.name)}:{from_arrow(f.type)}' for f in fields)}>"
+        return f"struct<{','.join(f'{quote(f.name)}:{part(f.type)}' for f in fields)}>"
     unsigned = {pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)"}
     if arrow in unsigned:
         return unsigned[arrow]
@@ -102,11 +114,11 @@ class _Parser:
     def type(self) -> pa.DataType:
         word = self.word().lower()
         if word == "interval":
-            rest = self.text[self.at :].strip().lower()
-            if rest.startswith("day to second"):
-                self.at = self.text.lower().index("second", self.at) + len("second")
-                return pa.duration("us")
-            self.fail("only 'interval day to second' can be carried")
+            fields = _FIELDS.match(self.text, self.at)
+            if fields is None:
+                return CALENDAR
+            self.at = fields.end()
+            return YEAR_MONTH if fields[1].lower() in ("year", "month") else pa.duration("us")
         if word in ("decimal", "numeric") and self.take("("):
             precision = int(self.number())
             scale = int(self.number()) if self.take(",") else 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.formats.types import arrow as arrow_types
 
@@ -22,6 +24,7 @@ _NAMES: dict[pa.DataType, str] = {
     pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
     pa.timestamp("us"): "TIMESTAMP",
     pa.duration("us"): "INTERVAL",
+    arrow_types.YEAR_MONTH: "INTERVAL",
     pa.null(): "VARCHAR",
 }
 
@@ -41,6 +44,16 @@ def has_floats(type_text: str) -> bool:
     return _has_floats(arrow_types.to_arrow(type_text))
 
 
+def intervals(column: pa.ChunkedArray) -> pa.Array:
+    """Intervals of months (``YEAR_MONTH``) as the Arrow type that DuckDB takes for its own."""
+    months = pc.struct_field(column.combine_chunks(), arrow_types.MONTHS)
+    parts = np.zeros(len(months), [("months", "i4"), ("days", "i4"), ("nanoseconds", "i8")])
+    parts["months"] = months.fill_null(0).to_numpy()
+    given = pa.array(months.is_valid())
+    valid = pa.array(np.packbits(given.to_numpy(zero_copy_only=False), bitorder="little")).buffers()[1]
+    return pa.Array.from_buffers(pa.month_day_nano_interval(), len(months), [valid, pa.py_buffer(parts)])
+
+
 def identifier(*names: str) -> str:
     """``"schema"."table"``; the driver has no means of its own to quote a name."""
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
@@ -58,7 +71,7 @@ def _name(arrow: pa.DataType) -> str:
         return f"{_name(arrow.value_type)}[]"
     if pa.types.is_map(arrow):
         return f"MAP({_name(arrow.key_type)}, {_name(arrow.item_type)})"
-    if pa.types.is_struct(arrow):
+    if pa.types.is_struct(arrow) and arrow not in _NAMES:
         fields = (arrow.field(i) for i in range(arrow.num_fields))
         return f"STRUCT({', '.join(f'{identifier(field.name)} {_name(field.type)}' for field in fields)})"
     return _NAMES[arrow]

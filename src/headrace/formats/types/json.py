@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.types.arrow import from_arrow
+from headrace.formats.types import intervals
+from headrace.formats.types.arrow import CALENDAR, DAYS, MICROSECONDS, MONTHS, YEAR_MONTH, from_arrow
 from headrace.model.errors import HeadraceError
 
 Exact = Callable[[Any], Any]  # one value, not None -> what Arrow takes; ValueError says why not
@@ -94,11 +95,11 @@ def exact_rule(arrow: pa.DataType) -> Exact:
         return _list(exact_rule(arrow.value_type))
     if pa.types.is_map(arrow):
         return _map(_key_rule(arrow.key_type), exact_rule(arrow.item_type))
+    if arrow in _PLAIN:
+        return _PLAIN[arrow]
     if pa.types.is_struct(arrow):
         return _struct({arrow.field(i).name: exact_rule(arrow.field(i).type) for i in range(arrow.num_fields)})
-    if arrow not in _PLAIN:
-        raise HeadraceError("config.invalid", f"the type {from_arrow(arrow)} has no spelling in JSON, CSV or HTTP")
-    return _PLAIN[arrow]
+    raise HeadraceError("config.invalid", f"the type {from_arrow(arrow)} has no spelling in JSON, CSV or HTTP")
 
 
 def needs_exact_numbers(arrow: pa.DataType) -> bool:
@@ -294,6 +295,43 @@ def _date(value: Any) -> dt.date:
     raise _not(value, "a date such as '2025-01-31'")
 
 
+def _duration(value: Any) -> dt.timedelta:
+    if isinstance(value, dt.timedelta):
+        return value
+    months, days, microseconds = _interval(value)
+    if months:
+        raise ValueError(f"must be an interval without months, not {shown(value)}")
+    try:
+        return dt.timedelta(days=days, microseconds=microseconds)
+    except OverflowError:
+        raise ValueError(f"{shown(value)} is too long") from None
+
+
+def _year_month(value: Any) -> dict[str, int]:
+    months, days, microseconds = _interval(value)
+    if days or microseconds:
+        raise ValueError(f"must be an interval of years and months, not {shown(value)}")
+    return {MONTHS: months}
+
+
+def _calendar(value: Any) -> dict[str, int]:
+    return dict(zip((MONTHS, DAYS, MICROSECONDS), _interval(value), strict=True))
+
+
+def _interval(value: Any) -> tuple[int, int, int]:
+    """(months, days, microseconds) of a text, or of what Arrow has of an interval with months."""
+    if isinstance(value, dict) and value.keys() <= {MONTHS, DAYS, MICROSECONDS}:
+        parts = (value.get(MONTHS, 0), value.get(DAYS, 0), value.get(MICROSECONDS, 0))
+        if all(type(part) is int for part in parts):
+            return parts
+    if not isinstance(value, str):
+        raise _not(value, "an interval such as 'P1Y2M' or 'P3DT4H'")
+    parts = intervals.parts(value)
+    if max(map(abs, parts[:2])) >= 2**31 or abs(parts[2]) >= 2**63:
+        raise ValueError(f"{shown(value)} is too long")
+    return parts
+
+
 def _timestamp(zoned: bool) -> Exact:
     expected = f"a timestamp such as '2025-01-31T12:00:00{'Z' if zoned else ''}'"
 
@@ -404,6 +442,9 @@ _PLAIN: dict[pa.DataType, Exact] = {
     pa.binary(): _binary,
     pa.date32(): _date,
     pa.null(): _void,
+    pa.duration("us"): _duration,
+    YEAR_MONTH: _year_month,
+    CALENDAR: _calendar,
 }
 _NATIVE: dict[pa.DataType, type] = {
     pa.bool_(): bool,

@@ -55,6 +55,7 @@ _FROM_SPARK: dict[pa.DataType, str] = {
     pa.timestamp("us", tz="UTC"): "timestamp with time zone",
     pa.timestamp("us"): "timestamp without time zone",
     pa.duration("us"): "interval",
+    arrow_types.YEAR_MONTH: "interval",
     pa.null(): "text",
 }
 _MODIFIER = re.compile(r"\(([-\d, ]+)\)")
@@ -103,4 +104,4 @@ def _name(arrow: pa.DataType) -> str:
     if pa.types.is_list(arrow):
         element = arrow.value_type
         return "jsonb" if pa.types.is_nested(element) else f"{_name(element)}[]"
-    return "jsonb" if pa.types.is_nested(arrow) else _FROM_SPARK[arrow]
+    return "jsonb" if pa.types.is_nested(arrow) and arrow not in _FROM_SPARK else _FROM_SPARK[arrow]

@@ -8,6 +8,9 @@ import decimal
 import math
 from typing import Any
 
+from headrace.formats.types import intervals
+from headrace.formats.types.arrow import MONTHS
+
 
 def value(cell: Any) -> Any:
     """One value as JSON carries it without loss.
@@ -26,19 +29,13 @@ def value(cell: Any) -> Any:
     if isinstance(cell, datetime.date):
         return cell.isoformat()
     if isinstance(cell, datetime.timedelta):
-        return _duration(cell)
+        return intervals.of_microseconds(cell // datetime.timedelta(microseconds=1))
     if isinstance(cell, bytes):
         return base64.b64encode(cell).decode()
+    if isinstance(cell, dict) and MONTHS in cell:
+        return intervals.of_months(*cell.values())
     if isinstance(cell, dict):
         return {str(name): value(inner) for name, inner in cell.items()}
     if isinstance(cell, list | tuple):
         return [value(inner) for inner in cell]
     return str(cell)
-
-
-def _duration(span: datetime.timedelta) -> str:
-    sign = "-" if span < datetime.timedelta(0) else ""
-    span = abs(span)
-    days = f"{span.days}D" if span.days else ""
-    seconds = f"{span.seconds}.{span.microseconds:06d}".rstrip("0").rstrip(".")
-    return f"{sign}P{days}T{seconds}S" if seconds != "0" or not days else f"{sign}P{days}"

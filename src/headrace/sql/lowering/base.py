@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -74,22 +73,6 @@ def refuse_keys(keys: tuple[Expression, ...]) -> None:
             raise refuse("a key with a collation", "keys that are equal may hash apart", "use a lower() of the column")
         if key.type.startswith(("map<", "variant")) or "map<" in key.type:
             raise refuse("a map or variant as a key", "its hash is not defined", "use a field of it")
-
-
-# Intervals that Arrow does not carry as Spark has them.
-_INTERVAL = re.compile(r"\binterval\b(?! day to second|:)((?: \w+)?(?: to \w+)?)")
-
-
-def refuse_types(root: Node) -> None:
-    """Refuse columns of types that cannot pass from one operator to the next."""
-    for of in root.walk():
-        for found in filter(None, map(_INTERVAL.search, of.types)):
-            days = any(field in found[1] for field in ("day", "hour", "minute", "second"))
-            raise refuse(
-                f"a column of type {found[0]}", "such a value is not kept between operators",
-                "CAST(x AS INTERVAL DAY TO SECOND)" if days
-                else "keep a number, extract(YEAR FROM x) * 12 + extract(MONTH FROM x), or the text CAST(x AS STRING)",
-            )  # fmt: skip
 
 
 def refusal(kind: str) -> HeadraceError:

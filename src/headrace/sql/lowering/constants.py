@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.circuit.handed import to_hand_over
 from headrace.circuit.node import Constant
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.errors import HeadraceError
@@ -23,7 +24,8 @@ def values(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     names = [f"c{i}" for i in range(len(attributes))]
     for attribute in attributes:
         carried(type_text(attribute))
-    rows = execute(lowering.catalyst, plan).toDF(*names).toArrow()
+    given = tuple((n, type_text(a)) for n, a in zip(names, attributes, strict=True))
+    rows = to_hand_over(execute(lowering.catalyst, plan).toDF(*names), given).toArrow()
     kept = [i for i, a in enumerate(attributes) if id_of(a) in needed]
     types = tuple(type_text(attributes[i]) for i in kept)
     columns = [rows[names[i]].cast(to_arrow(t)).combine_chunks() for i, t in zip(kept, types, strict=True)]

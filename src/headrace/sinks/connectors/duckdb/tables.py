@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.types import duckdb as duckdb_types
+from headrace.formats.types.arrow import YEAR_MONTH
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
@@ -170,7 +171,8 @@ class Tables:
     def _register(self, name: str, target: Target, rows: pa.Table) -> None:
         """Under ordinal names c0, c1, ..., so that no name of a view collides; ``w`` the weight, ``i`` the row."""
         ordinals = [*(f"c{i}" for i in range(len(target.columns))), "w"]
-        numbered = rows.rename_columns(ordinals).append_column("i", pa.array(np.arange(rows.num_rows)))
+        columns = [duckdb_types.intervals(c) if c.type == YEAR_MONTH else c for c in rows.columns]
+        numbered = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*ordinals, "i"])
         self._connection.register(name, numbered)
 
     def _pairs(self, target: Target, names: Iterable[str]) -> list[tuple[str, str]]:

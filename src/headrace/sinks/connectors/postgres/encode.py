@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from headrace.formats.types.arrow import MONTHS, YEAR_MONTH
+
 CHUNK_ROWS = 65_536
 _HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], dtype=np.uint8)
 _CONTROL = "[\x00-\x1f]"
@@ -59,6 +61,9 @@ def texts(array: pa.Array) -> pa.Array:
         return _hex(array)
     if pa.types.is_duration(kind):
         return pc.binary_join_element_wise(array.cast(pa.int64()).cast(pa.string()), pa.scalar(" microseconds"), "")
+    if kind == YEAR_MONTH:
+        months = pc.struct_field(array, MONTHS).cast(pa.string())  # null where the whole is
+        return pc.binary_join_element_wise(months, pa.scalar(" months"), "")
     if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
         escaped = _escaped(texts(array.flatten()))
         return _joined(array, _wrapped(escaped, '"', '"').fill_null("NULL"), "{", "}")
