@@ -7,9 +7,21 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.circuit.node import Accumulation, Aggregate, Expression, Feed, Filter, Join, Node, Project, Shared, Union
+from headrace.circuit.node import (
+    Accumulation,
+    Aggregate,
+    Expression,
+    Feed,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Shared,
+    Union,
+    with_children,
+)
 from headrace.engine.program import SHARED, Program, assemble, extract
-from headrace.engine.unroll import feeds_of, with_children
+from headrace.engine.unroll import feeds_of
 from headrace.model.schema import Column, Relation
 
 BIGINT = "bigint"

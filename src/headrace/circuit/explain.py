@@ -113,6 +113,7 @@ def explain(
     ``sizes``: arrangement -> (runs, rows, bytes); ``relations``: the column names of each feed that the view reads.
     """
     spelling = Spelling(relations)
+    root = spelling.told_apart(root)
     entries = []
     for of in root.walk():
         law, state = rule(of)

@@ -13,13 +13,13 @@ from headrace.circuit.task import Step, current
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A level of a recursive query is worked on once the level before has rows, now or kept in its arrangements."""
+    """A level of a recursive query is worked on once the level before has rows, now or kept in arrangements."""
 
-    previous: str
+    previous: frozenset[str]
     arrangements: frozenset[str]
 
     def opens(self, step: Step) -> bool:
-        return self.previous in step.feeds or not self.arrangements.isdisjoint(step.runs)
+        return not (self.previous.isdisjoint(step.feeds) and self.arrangements.isdisjoint(step.runs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -377,14 +377,14 @@ class AsOf(Unary):
         return (f"{kind}{' or equal' if self.inclusive else ''}", *texts, str((self.lefts, self.rights)))
 
 
-PREVIOUS = "previous:"  # the relation that a recursive query reads as the rows of the level before
+PREVIOUS = "previous:"  # what a recursive query reads as the rows of the level before, and the number of the query
 
 
 @dataclass(frozen=True)
 class Loop(Node):
     """A recursive query: the rows of ``anchor``, then again and again those of ``body`` over the level before.
 
-    The body reads the level before as a relation whose name begins with ``PREVIOUS``.
+    The body reads the level before as relation ``PREVIOUS`` 0; that of the loop around it has number 1, and so on.
     """
 
     anchor: Node
@@ -460,6 +460,21 @@ class Shared(Feed):
     @cached_property
     def fingerprint(self) -> str:
         return self.original
+
+
+def with_children(node: Node, children: list[Node]) -> Node:
+    """The same node over other children."""
+    if all(new is old for new, old in zip(children, node.children, strict=True)):
+        return node
+    remaining = iter(children)
+    changes: dict[str, object] = {}
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if isinstance(value, Node):
+            changes[each.name] = next(remaining)
+        elif isinstance(value, tuple) and value and all(isinstance(v, Node) for v in value):
+            changes[each.name] = tuple(next(remaining) for _ in value)
+    return replace(node, **changes)  # type: ignore[arg-type]
 
 
 def has_one_row(of: Node) -> bool:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.circuit import node
-from headrace.circuit.node import PREVIOUS, Expression, Node, SortKey
+from headrace.circuit.levels import over
+from headrace.circuit.node import PREVIOUS, Expression, Node, SortKey, with_children
 
 SHOWN_MAX = 100  # characters of what an operator does
 _TYPES = re.compile(r":(?:\w+:[^;]*;)*$")  # behind an expression's text: the types of its literals, digests
@@ -54,7 +55,6 @@ class Spelling:
             case node.Constant():
                 return [f"constant.{i}" for i in range(len(of.types))]
             case node.Loop():
-                self._begin(of)
                 return self.columns(of.anchor)
             case _:
                 return self.columns(of.children[0])
@@ -100,20 +100,19 @@ class Spelling:
             case node.Join():
                 condition = self._text(of.condition, l=child, r=self.columns(of.right))
                 return "" if condition == "true" else condition
-            case node.Loop():
-                self._begin(of)
         return ""
 
     def _column(self, relation: str, ordinal: int) -> str:
         names = self.relations.get(relation, ())
         return f"{_shown(relation)}.{names[ordinal] if ordinal < len(names) else ordinal}"
 
-    def _begin(self, loop: node.Loop) -> None:
-        """The rows of the level before have the anchor's columns."""
-        names = [name.rpartition(".")[2] for name in self.columns(loop.anchor)]
-        for leaf in loop.body.walk():
-            if isinstance(leaf, node.Feed) and leaf.relation.startswith(PREVIOUS):
-                self.relations.setdefault(leaf.relation, names)
+    def told_apart(self, of: Node) -> Node:
+        """The same query, in which each recursive query reads a level before of its own, with its anchor's columns."""
+        if not isinstance(of, node.Loop):
+            return with_children(of, [self.told_apart(child) for child in of.children])
+        anchor, relation = self.told_apart(of.anchor), f"{PREVIOUS}{of.fingerprint}"
+        self.relations[relation] = [name.rpartition(".")[2] for name in self.columns(anchor)]
+        return with_children(of, [anchor, self.told_apart(over(of.body, relation))])
 
     def _accumulations(self, of: node.Aggregate, child: Names) -> Names:
         found = []

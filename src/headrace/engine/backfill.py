@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,12 @@ from pyspark.sql import SparkSession
 from headrace.catalog.store import Catalog, Output, ViewRecord
 from headrace.circuit.node import Constant, Node, has_one_row
 from headrace.circuit.operators.publish import OUTPUT, checksum
-from headrace.circuit.operators.recursion import LEVELS
 from headrace.circuit.task import Step
 from headrace.engine.compile import Compiled
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program
 from headrace.engine.step import CircuitFailed, Stepper
-from headrace.engine.unroll import feeds_of, level_before, unroll
+from headrace.engine.unroll import by_loop, in_turn, inputs_of, levels_before, named, waits
 from headrace.log.read import LogReader
 from headrace.model.definition import Settings
 from headrace.model.delivery import WEIGHT
@@ -61,25 +60,31 @@ class Backfill:
         """
         if not any(feeds.values()) and not has_row_over_nothing(compiled.root):
             return [], 0
-        chain, known, made = circuits(compiled, LEVELS), dict(feeds), Bases()
+        chain, known, made = list[Circuit](), dict(feeds), Bases()
         runs, there = list[Path](), set(self.kept.runs)
-        for place, circuit in enumerate(chain):
-            if circuit.name not in bases and level_before(circuit.name) in (None, *known):
+
+        def goes_on(loop: str, level: int) -> bool:
+            return level == 1 or named(loop, level - 1) in known
+
+        for circuit in circuits(compiled, goes_on):
+            chain.append(circuit)
+            due = not waits(circuit.name) or not known.keys().isdisjoint(levels_before(circuit.name, circuit.inputs))
+            if due and circuit.name not in bases:
                 rows = sum(open_run(p).num_rows for feed in circuit.inputs for p in known.get(feed, ()))
                 stepper = self.stepper(circuit, filled=there)
                 try:
                     result = stepper.start(circuit, number, upto, known, wide=rows >= wide_rows)
                 except CircuitFailed as failure:
-                    if place == 0:
+                    if len(chain) == 1:
                         raise
-                    whole = self.stepper(*chain[: place + 1])  # the bad row is one of what the first of them read
+                    whole = self.stepper(*chain)  # the bad row is one of what the first of them read
                     raise CircuitFailed(circuit, failure.cause, whole, self.step(feeds, upto)) from failure
                 # What operators keep for themselves is the same for all that have them, and must be there but once.
                 runs += [path for path in result.runs if _arrangement(path) not in there]
                 there |= {_arrangement(path) for path in result.runs}
                 made[circuit.name] = [o.path for o in result.outputs], sum(o.rows for o in result.outputs)
             paths = {**bases, **made}.get(circuit.name, ([], 0))[0]
-            known |= {circuit.name: paths} if paths else {}
+            known.update({circuit.name: paths} if paths else {})
         self.kept.add(runs)
         paths, rows = made.pop(compiled.feed)
         bases.update(made)
@@ -114,13 +119,15 @@ def _arrangement(run: Path) -> str:
     return run.name.split("~", 1)[0]
 
 
-def circuits(compiled: Compiled, depth: int) -> list[Circuit]:
+def circuits(compiled: Compiled, goes_on: Callable[[str, int], bool]) -> Iterator[Circuit]:
     """A view's circuits by themselves: it may hold a shared sub-query twice, so it is built whole, without sharing.
 
-    One, after those of a recursive query's levels down to ``depth``.
+    One, after those of a recursive query's levels as far as it ``goes_on``.
     """
-    roots, levels = unroll({compiled.feed: compiled.root}, {}, depth)
-    return [Circuit(name, None, root, frozenset(feeds_of(root)), 0) for name, root in {**levels, **roots}.items()]
+    before: list[str] = []
+    for name, root in in_turn(compiled.feed, compiled.root, goes_on):
+        yield Circuit(name, None, root, inputs_of(root, by_loop(before)), 0)
+        before.append(name)
 
 
 def has_row_over_nothing(root: Node) -> bool:

@@ -274,7 +274,7 @@ class Maintainer:
     def scene(self, compiled: Compiled) -> Scene:
         """A view over all contents of what it reads, at the frontier."""
         feeds = {feed: self.contents(feed, {}) for feed in feeds_of(compiled.root)}
-        chain = circuits(compiled, max([FIRST_DEPTH, *self.depths.values()]))
+        chain = list(circuits(compiled, lambda loop, level: level <= self.depths.get(loop, FIRST_DEPTH)))
         return Scene(self.backfill.stepper(*chain), chain, self.backfill.step(feeds, self.frontier))
 
     def visible(self, outputs: list[Output]) -> list[Output]:

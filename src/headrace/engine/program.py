@@ -11,13 +11,22 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.circuit.build import TABLE, Builder, Shape
 from headrace.circuit.flow import Flow
 from headrace.circuit.in_turn import Gate, InTurn, Turn
-from headrace.circuit.node import Node, Shared
+from headrace.circuit.node import Node, Shared, with_children
 from headrace.circuit.operators import publish, table
 from headrace.circuit.operators.changes import ReadRange
-from headrace.circuit.operators.feed import ALL
 from headrace.circuit.operators.recursion import LEVELS, Deepest
 from headrace.circuit.work import Operator
-from headrace.engine.unroll import LOOP, feeds_of, level_before, loop_of, unroll, with_children
+from headrace.engine.unroll import (
+    LOOP,
+    by_loop,
+    feeds_of,
+    inputs_of,
+    is_of_level,
+    levels_before,
+    loop_of,
+    unroll,
+    waits,
+)
 from headrace.model.schema import Relation
 
 SHARED = "node:"
@@ -86,32 +95,29 @@ def assemble(
     circuits = [
         Circuit(name, relation, None, frozenset(), 0) for name, relation in sorted(tables.items()) if name in used
     ]
-    every_level: dict[str, set[str]] = {}
-    for loop, _ in filter(None, map(loop_of, loops)):
-        every_level[f"{loop}:{ALL}"] = {name for name in loops if name.startswith(f"{loop}:")}
-
-    def inputs_of(root: Node) -> set[str]:
-        return {name for feed in feeds_of(root) for name in every_level.get(feed, {feed})}
-
     levels = {c.name: 0 for c in circuits}
-    pending = [*((SHARED + key, root) for key, root in shared.items()), *roots.items()]
+    whole = by_loop(loops)
+    every = {**{SHARED + key: root for key, root in shared.items()}, **roots}
+    pending = {name: inputs_of(root, whole) for name, root in every.items()}
     while pending:
-        ready = [(n, r) for n, r in pending if inputs_of(r) <= levels.keys()]
-        assert ready, f"circuits wait for each other: {[n for n, _ in pending]}"
-        for name, root in ready:
-            inputs = inputs_of(root)
+        ready = {name: inputs for name, inputs in pending.items() if inputs <= levels.keys()}
+        assert ready, f"circuits wait for each other: {list(pending)}"
+        for name, inputs in ready.items():
             levels[name] = 1 + max((levels[i] for i in inputs), default=0)
-            circuits.append(Circuit(name, None, root, frozenset(inputs), levels[name]))
-        pending = [entry for entry in pending if entry not in ready]
+            circuits.append(Circuit(name, None, every[name], inputs, levels[name]))
+            del pending[name]
     return Program(tuple(circuits))
 
 
 def extract(views: Mapping[str, Node]) -> tuple[dict[str, Node], dict[str, Node]]:
-    """Stateful sub-queries that occur twice or more, to be built once: (views without them, fingerprint -> root)."""
+    """Stateful sub-queries that occur twice or more, to be built once: (views without them, fingerprint -> root).
+
+    What reads a level of a recursive query stays part of the next level's circuit, and waits for its rows.
+    """
     count: Counter[str] = Counter()
 
     def tally(node: Node) -> None:
-        if node.stateful:
+        if node.stateful and not is_of_level(node):
             count[node.fingerprint] += 1
             if count[node.fingerprint] > 1:
                 return
@@ -177,10 +183,10 @@ class Frames:
 
     def gate(self, circuit: Circuit) -> Gate | None:
         """What a level of a recursive query waits for; None for every other circuit."""
-        before = level_before(circuit.name)
-        if before is None:
+        if not waits(circuit.name):
             return None
-        return Gate(before, frozenset(name for name, owner in self.owners.items() if owner == circuit.name))
+        kept = frozenset(name for name in self.used[circuit.name] if waits(self.owners[name]))
+        return Gate(frozenset(levels_before(circuit.name, circuit.inputs)), kept)
 
     def build(self, circuit: Circuit, *, wide: bool) -> Flow:
         shape = Shape(wide, self.partitions if wide else 1)

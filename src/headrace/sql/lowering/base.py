@@ -26,8 +26,8 @@ class Lowering:
 
     def __init__(self, catalyst: Catalyst, rules: Mapping[str, Rule]) -> None:
         self.catalyst, self.rules = catalyst, rules
-        self.loops: dict[int, int] = {}  # Spark's number of a recursive query -> its place in the plan
-        self.inside = False  # a recursive query
+        self.loops: dict[int, int] = {}  # Spark's number of a recursive query -> in how many others it is
+        self.around = 0  # recursive queries, of whose recursive parts this is one
 
     def node(self, plan: Any, needed: set[int]) -> Lowered:
         """``needed``: the expression ids that the parent reads; a leaf reads no other column."""
