@@ -23,9 +23,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headrace.cli.commands import up
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
+from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
 
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -315,7 +317,8 @@ class Pipeline:
     def stop(self): print("pipeline stopped", flush=True)
     def wait(self, timeout_s): time.sleep(0.05)
     def status(self): return {"commit": 5, "frontier": 5, "sources": [
-        {"name": "shop", "endpoint": "http://127.0.0.1:7071", "token_file": "t", "tables": ["a", "b"]}],
+        {"name": "shop", "state": "running", "endpoint": "http://127.0.0.1:7071", "token_file": "t",
+         "tables": ["a", "b"]}],
         "views": [{"name": "revenue", "state": "live", "rows": 1234}], "sinks": []}
 def make(project, on_event):
     on_event({"event": "note", "text": "hello"})
@@ -387,6 +390,17 @@ def test_up_as_json_is_an_object_a_line(folder: Path) -> None:
     assert kinds[:6] == ["starting", "note", "source.started", "sink.failed", "engine.failed", "ready"]
     assert kinds[-1] == "stopped"
     assert events[5]["pid"] == process.pid
+
+
+def test_up_ends_in_order_when_nobody_reads_what_it_tells(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver, sender = os.pipe()
+    os.close(receiver)
+    stopping = threading.Event()
+    with contextlib.suppress(BrokenPipeError), os.fdopen(sender, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        told = up._Told(Project(folder), True, stopping)
+        told.event({"event": "source.started", "source": "shop", "tables": []})  # as a source's thread does
+    assert stopping.is_set()
 
 
 def test_up_refuses_an_unknown_connector_before_it_starts_anything(folder: Path) -> None:

@@ -392,6 +392,27 @@ def test_up_serves_until_the_verb_stop(folder: Path) -> None:
     assert not socket.running(folder)
 
 
+def test_up_is_ready_once_every_source_has_begun(folder: Path) -> None:
+    class Beginning(Recorder):
+        def status(self) -> dict[str, Any]:
+            self.calls.append(("status",))
+            begun = len(self.calls) > 3
+            source = {"name": "web", "state": "running", "endpoint": "http://x"} if begun else {"state": "starting"}
+            return {**super().status(), "sources": [source]}
+
+    stopping, seen = threading.Event(), []
+
+    def ready(status: dict[str, Any]) -> None:
+        seen.append(status)
+        stopping.set()
+
+    up.run(
+        Project(folder), stopping, on_event=print, on_ready=ready, on_tick=print,
+        make=lambda project, on_event: Beginning(),
+    )  # fmt: skip
+    assert [status["sources"][0]["endpoint"] for status in seen] == ["http://x"]
+
+
 def test_up_that_fails_to_start_lets_everything_go(folder: Path) -> None:
     class Broken(Recorder):
         def start(self) -> None:

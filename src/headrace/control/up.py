@@ -16,6 +16,8 @@ from headrace.model.errors import HeadraceError
 
 TICK_S = 1.0  # between two looks at how far it is
 ONCE_TICK_S = 0.1  # the same for `up --once`
+BEGIN_S = 10.0  # a source that takes longer to begin is told as starting
+BEGIN_TICK_S = 0.02
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -50,9 +52,9 @@ def run(
     With ``once`` only until what the sources hold is in the views and the sinks; a source or sink that fails, or a
     view that is not live then, is an error.
 
-    ``on_event`` hears what the pipeline tells (from its threads), ``on_ready`` the first status, ``on_tick``
-    the status every second. Raises ``project.locked``, and the ``HeadraceError`` the pipeline failed with.
-    ``make`` builds the pipeline; by default it is the real one.
+    ``on_event`` hears what the pipeline tells (from its threads), ``on_ready`` the status once every source has begun
+    (where it listens is known then) or failed, ``on_tick`` the status every second. Raises ``project.locked``, and
+    the ``HeadraceError`` the pipeline failed with. ``make`` builds the pipeline; by default it is the real one.
     """
     dispatcher = Dispatcher(project.path, stopping.set)
     with lock.hold(project.path, "headrace up"), ControlServer(project.path, dispatcher.handle):
@@ -61,7 +63,7 @@ def run(
         try:
             pipeline.start()
             dispatcher.attach(pipeline)
-            status = pipeline.status()
+            status = _begun(pipeline, stopping)
             on_ready(status)
             tick_s = ONCE_TICK_S if once else TICK_S
             while not stopping.is_set() and not (once and pipeline.caught_up()):
@@ -77,6 +79,15 @@ def run(
             return status
         finally:
             pipeline.stop()
+
+
+def _begun(pipeline: PipelineLife, stopping: threading.Event) -> dict[str, Any]:
+    end = time.monotonic() + BEGIN_S
+    while True:
+        status = pipeline.status()
+        starting = any(source["state"] == "starting" for source in status["sources"])
+        if not starting or time.monotonic() > end or stopping.wait(BEGIN_TICK_S):
+            return status
 
 
 def _all_live(status: dict[str, Any]) -> None:

@@ -91,7 +91,13 @@ class _Told:
         os.write(2, b"\nstopping after this step; once more ends it at once\n")
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """One thing that the pipeline told; called from its threads."""
+        """One thing that the pipeline told; called from its threads, which a closed pipe must not end."""
+        try:
+            self._tell(event)
+        except BrokenPipeError:
+            self._stopping.set()
+
+    def _tell(self, event: Mapping[str, Any]) -> None:
         if self._json:
             display.emit(event, line=True)
         elif self._live is not None and event.get("event") == "starting":
