@@ -62,7 +62,7 @@ VIEWS = {
     "listed": "SELECT k, collect_list(s) AS l FROM keyed GROUP BY k",
     "all_listed": "SELECT collect_list(s) AS l FROM loose",
     "numbered": "SELECT id, row_number() OVER (PARTITION BY k ORDER BY s, id) AS r FROM keyed",
-    "ranked": "SELECT id, dense_rank() OVER (PARTITION BY k ORDER BY s) AS r FROM keyed",
+    "ranked": "SELECT id, percent_rank() OVER (PARTITION BY k ORDER BY s) AS r FROM keyed",
     "first_ranks": "SELECT k, id FROM keyed QUALIFY rank() OVER (PARTITION BY k ORDER BY s DESC) <= 1",
     "first_rows": "SELECT k, s FROM loose ORDER BY s DESC LIMIT 2 OFFSET 1",
     "shared_once": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE n > 1",

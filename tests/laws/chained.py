@@ -16,8 +16,8 @@ from typing import Any
 from harness import HISTORIES, SEED, Circuits, Operator, Point, points
 from histories import Change, History, Schedule, StepPlan, Table, history
 
-COMMITS = 4  # a history
-STEP_COMMITS = (10, 60 if HISTORIES <= 200 else 600)  # a step; a step costs more than its commits
+COMMITS = 4  # a history, unless its law wants longer ones
+STEP_COMMITS = (40, 120) if HISTORIES <= 200 else (10, 600)  # a step; a step costs more than its commits
 # (how rows of an alias are told to be of this case, how the table is called that has one row a case) -> SQL
 Template = Callable[[Callable[[str], str]], str]
 
@@ -33,33 +33,35 @@ def hold_chained(
     hold_history(spark, folder, Operator(name, tables, queries, judges=judges), plan, history(rng, tables, plan))
 
 
-def hold_history(spark: Any, folder: Path, operator: Operator, plan: Schedule, steps: History) -> None:
-    """Fails unless every query equals batch, which is asked as ``judges`` say, over this one history."""
+def hold_history(
+    spark: Any, folder: Path, operator: Operator, plan: Schedule, steps: History, commits: int = COMMITS
+) -> None:
+    """Fails unless every query equals batch, which is asked as ``judges`` say, over this chain of histories."""
     print(f"{operator.name}: {HISTORIES} histories, {len(operator.queries)} queries, HEADRACE_LAWS_SEED={SEED}")
     outcome = Circuits(spark, operator, folder).run(plan, [steps])
     if not outcome.differing:
         return
-    query, commits = next((q, c) for q, c in outcome.rows.items())
+    query, rows = next((q, r) for q, r in outcome.rows.items())
     raise AssertionError(
-        f"{operator.name}: {list(outcome.differing)} differ from batch; {query}: {commits}\n"
-        f"{told(plan, steps, commits)}"
+        f"{operator.name}: {list(outcome.differing)} differ from batch; {query}: {rows}\n"
+        f"{told(plan, steps, rows, commits)}"
     )
 
 
-def chain(rng: random.Random, tables: tuple[str, ...], histories: int) -> Schedule:
+def chain(rng: random.Random, tables: tuple[str, ...], histories: int, commits: int = COMMITS) -> Schedule:
     """Steps of both shapes over all histories' commits; mostly every commit is an instant of its own."""
-    left, number = histories * COMMITS, 0
+    left, number = histories * commits, 0
     plans = []
     while left:
         count = min(left, rng.randint(*STEP_COMMITS))
-        emptied = [((tables, ()) if (number + k) % COMMITS == 0 else ((), ())) for k in range(count)]
+        emptied = [((tables, ()) if (number + k) % commits == 0 else ((), ())) for k in range(count)]
         instants = "one" if rng.random() < 0.2 else "each"
-        plans.append(StepPlan(rng.random() < 0.3, instants, tuple(emptied)))
+        plans.append(StepPlan(len(plans) % 3 == 1, instants, tuple(emptied)))
         left, number = left - count, number + count
     return tuple(plans)
 
 
-def told(plan: Schedule, steps: History, rows: list[str]) -> str:
+def told(plan: Schedule, steps: History, rows: list[str], commits: int = COMMITS) -> str:
     """The history in which the first difference lies: its changes, commit by commit."""
     commit = int(re.findall(r"\d+", rows[0])[0])
     flat: list[tuple[int, Point | None, tuple[Change, ...]]] = []
@@ -67,9 +69,9 @@ def told(plan: Schedule, steps: History, rows: list[str]) -> str:
     for number, step in enumerate(steps):
         for changes in step:
             flat.append((number, ends.get(len(flat) + 1), changes))
-    first = (commit - 1) // COMMITS * COMMITS
+    first = (commit - 1) // commits * commits
     lines = []
-    for at in range(first, min(first + COMMITS, len(flat))):
+    for at in range(first, min(first + commits, len(flat))):
         number, point, changes = flat[at]
         shape = "wide" if plan[number].wide else "narrow"
         lines.append(f"commit {at + 1}: step {number}, {shape}, instants {plan[number].instants}, {point}")

@@ -186,11 +186,9 @@ class Circuits:
 
     def begin(self, kept: Kept, held: dict[str, pa.Table]) -> None:
         """The first step at a view's creation, where some view has rows before any table has."""
-        if not any(has_row_over_nothing(view.root) for view in self.compilation.views.values()):
-            return
         feeds: dict[str, list[str]] = {}
         for circuit in self.program.circuits:
-            if circuit.root is None:
+            if circuit.root is None or not (has_row_over_nothing(circuit.root) or circuit.inputs & feeds.keys()):
                 continue
             result = self.stepper.start(circuit, 0, 0, feeds, wide=False)
             kept.add(result.runs)
@@ -231,7 +229,7 @@ class Circuits:
     ) -> None:
         """Against batch over the tables as they were at every point."""
         replayed = replay(self.operator.tables, plan, cases)
-        judge, at = Batch(self.spark, functions=self.functions), points(plan)
+        judge, at = self.judge(), points(plan)
         for table in self.operator.tables:
             relation = table.relation
             rows = [
@@ -258,6 +256,13 @@ class Circuits:
             if wrong.num_rows:
                 first = wrong.sort_by(wanted.names[0])
                 outcome.differ(name, _cases(wrong, len(cases)), [_described(first, len(cases))])
+
+    def judge(self) -> Batch:
+        """Spark batch for small tables: compiling a query for itself, or dealing its rows out, is most of its cost."""
+        made = Batch(self.spark, functions=self.functions)
+        made.spark.conf.set("spark.sql.codegen.wholeStage", "false")
+        made.spark.conf.set("spark.sql.shuffle.partitions", "1")
+        return made
 
     def judge_log(self, judge: Batch, table: Table, log: Path, rows: list[Any], outcome: Outcome) -> None:
         """What `verify` takes for the table's contents, which is another reading of the log, against the replay."""

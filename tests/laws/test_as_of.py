@@ -15,7 +15,7 @@ import pytest
 from harness import Circuits, Operator, hold
 from histories import NAN, Table
 
-from headrace.circuit.node import AsOf, Window
+from headrace.circuit.node import AsOf, Running
 from headrace.engine.compile import Compiler
 from headrace.model.definition import ViewDefinition
 from headrace.testing import Pipeline
@@ -110,11 +110,11 @@ def test_as_of_joins_equal_batch(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_only_types_without_an_order_are_recomputed(spark: Any, tmp_path: Path) -> None:
+def test_types_without_an_order_are_windows_of_whole_keys(spark: Any, tmp_path: Path) -> None:
     found = {
         name: set(map(type, v.root.walk())) for name, v in Circuits(spark, OPERATOR, tmp_path).compilation.views.items()
     }
-    assert {name for name, nodes in found.items() if Window in nodes} == {"by_whole_keys"}
+    assert {name for name, nodes in found.items() if Running in nodes} == {"by_whole_keys"}
     assert {name for name, nodes in found.items() if AsOf not in nodes} == {"by_whole_keys", "compared_otherwise"}
 
 

@@ -57,6 +57,14 @@ SHOWN = {
         """select case_id, min(if(s is null, null, struct(lower(s), s as t))).t,
         max(if(s is null, null, struct(lower(s), s as t))).t from words group by case_id""",
     ),
+    "extremes_beside": (
+        """select case_id, id, min(s collate UTF8_LCASE) over w a, max(s collate UTF8_LCASE) over (partition by case_id) z,
+        lag(s collate UTF8_LCASE) over w p, first_value(s collate UTF8_LCASE) over w f
+        from words window w as (partition by case_id order by id)""",
+        """select case_id, id, (min(if(s is null, null, struct(lower(s), s as t))) over w).t,
+        (max(if(s is null, null, struct(lower(s), s as t))) over (partition by case_id)).t, lag(s) over w, first_value(s) over w
+        from words window w as (partition by case_id order by id)""",
+    ),
     "either": (
         "select case_id, s collate UTF8_LCASE s from words union select case_id, s collate UTF8_LCASE from others",
         """select case_id, min(s) from (select case_id, s from words union all select case_id, s from others)

@@ -13,7 +13,7 @@ import pytest
 from harness import HISTORIES, Operator, hold
 from shop import BAG, ITEMS, PARTS
 
-CASES = 50  # a run
+CASES = 100  # a run
 SAME = "{0}.case_id >= {1}.case_id and {0}.case_id <= {1}.case_id"
 IP, IB, AB = SAME.format("i", "p"), SAME.format("i", "b"), SAME.format("a", "b")
 

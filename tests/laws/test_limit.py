@@ -1,26 +1,23 @@
 """Goal: LIMIT and OFFSET equal batch after every commit. See harness.py.
 
-A limit over everything does not know the case of a row, so every history runs alone here, through the same plans and
-each time from nothing. Batch numbers the rows of each commit in the whole order, spelled out, and picks by number.
+A limit over everything does not know the case of a row, so histories follow one another here (chained.py). Batch
+numbers the rows of each commit in the whole order, spelled out, and picks by number.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from harness import HISTORIES, SEED, Circuits, Operator, Outcome, points
-from histories import History, Schedule, Table, batch, history, schedule
+from chained import chain, hold_history
+from harness import HISTORIES, SEED, Operator
+from histories import history
 from shop import BAG, ITEMS
 
-ALONE = 10  # one history that runs alone for so many that run together elsewhere
-SCHEDULES = 2
+COMMITS = 8  # a history: long enough for rows beyond every limit
 
 
 @dataclass(frozen=True)
@@ -83,47 +80,11 @@ NESTED = {
 }
 BATCH = {n: q.batch for n, q in QUERIES.items()} | {n: batch for n, (_, batch) in NESTED.items()}
 CIRCUITS = {n: q.circuit for n, q in QUERIES.items()} | {n: circuit for n, (circuit, _) in NESTED.items()}
-OPERATOR = Operator("limit", (ITEMS, BAG), CIRCUITS, truncated=("items", "bag"))
-
-
-class Alone(Circuits):
-    """Circuits that see one history at a time; batch judges all of them together."""
-
-    def run(self, plan: Schedule, cases: Sequence[History]) -> Outcome:
-        outcome, at, views = Outcome(), points(plan), self.compilation.views.values()
-        found: dict[str, list[pa.Table]] = {view.feed: [] for view in views}
-        for case, steps in enumerate(cases):
-            held: dict[str, pa.Table] = {}
-            mine: dict[str, list[pa.Table]] = {view.feed: [] for view in views}
-            with self.fresh() as (log, kept, _):
-                for number, step in enumerate(plan):
-                    after = log.end
-                    log.append(batch(self.operator.tables, step, number, [steps]))
-                    result = self.stepper.run(number + 1, after, log.end, wide=step.wide, instants=step.instants)
-                    kept.add(result.runs)
-                    kept.wait_for_merges()
-                    self.add_up(result, [p for p in at if p.step == number], mine, held, len(cases), outcome)
-            for feed, tables in mine.items():
-                numbers = [pa.array(t["c0"].to_numpy() + np.int32(case), pa.int32()) for t in tables]
-                found[feed] += [t.set_column(0, "c0", n) for t, n in zip(tables, numbers, strict=True)]
-        with self.fresh() as (_, _, folder):
-            self.operator = replace(self.operator, queries=BATCH)
-            self.compare(plan, cases, found, folder, outcome)
-        return outcome
-
-    def judge_refused(self, table: Table, rows: list[Any], outcome: Outcome) -> None:
-        """Which changes are set aside is held to the law elsewhere."""
+OPERATOR = Operator("limit", (ITEMS, BAG), CIRCUITS, judges=BATCH)
 
 
 @pytest.mark.spark
 def test_limits_equal_batch(spark: Any, tmp_path: Path) -> None:
-    circuits = Alone(spark, OPERATOR, tmp_path / "all")
-    histories = max(SCHEDULES, HISTORIES // ALONE)
-    for number in range(SCHEDULES):
-        rng = random.Random(f"{SEED}/{OPERATOR.name}/{number}")
-        plan = schedule(rng, OPERATOR.truncated)
-        cases = [history(rng, OPERATOR.tables, plan) for _ in range(histories // SCHEDULES)]
-        outcome = circuits.run(plan, cases)
-        assert not outcome.differing, (
-            f"HEADRACE_LAWS_SEED={SEED}, schedule {number}: {outcome.differing} {outcome.rows}"
-        )
+    rng = random.Random(f"{SEED}/{OPERATOR.name}")
+    plan = chain(rng, tuple(t.name for t in OPERATOR.tables), HISTORIES, COMMITS)
+    hold_history(spark, tmp_path, OPERATOR, plan, history(rng, OPERATOR.tables, plan), COMMITS)

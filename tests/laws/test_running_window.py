@@ -23,7 +23,21 @@ QUERIES = {
     "sums_of_peers": """
         select case_id, id, s, sum(d) over w d, count(s) over w c, count(*) over w a, sum(k) over w k
         from items window w as (partition by case_id, k order by s desc)""",
-    "means": "select case_id, id, avg(n) over (partition by case_id order by id) a from items",
+    "means": """
+        select case_id, id, avg(n) over w a, avg(d) over w d, avg(k) over w k
+        from items window w as (partition by case_id order by id)""",
+    "doubles": """
+        select case_id, id, sum(f) over w s, avg(f) over w a, sum(cast(f as float)) over r t, avg(f) over r b
+        from items window w as (partition by case_id order by k),
+        r as (partition by case_id order by s rows unbounded preceding)""",
+    "statistics": """
+        select case_id, k, id, stddev(f) over w s, var_pop(n) over w v, corr(f, k) over w c, skewness(id) over w e,
+        bit_xor(id) over w x, bool_or(k > 1) over w o, count_if(s = 'a') over w i, sum(d) filter (where k > 0) over w f
+        from items window w as (partition by case_id order by s, id)""",
+    "doubles_beside": """
+        select case_id, id, sum(f) over w s, lag(f) over w l, count(*) over w c, row_number() over w r,
+        sum(f) over (partition by case_id order by id rows between 2 preceding and current row) n
+        from items window w as (partition by case_id order by id)""",
     "neighbours": """
         select case_id, id, lag(s) over w l, lead(d, 2) over w d, lag(id, 1, -1) over w p
         from items window w as (partition by case_id, k order by s)""",
@@ -37,6 +51,32 @@ QUERIES = {
     "both": """
         select case_id, id, row_number() over w r, lag(id) over w p, lead(id) over w n
         from items window w as (partition by case_id order by d nulls last)""",
+    "extremes": """
+        select case_id, k, id, min(n) over w a, max(s) over w b, max(f) over w c, bool_and(k > 1) over w d,
+        min(d) filter (where k > 0) over w e, max(id) over r f, min(f) over r g
+        from items window w as (partition by case_id order by k desc),
+        r as (partition by case_id order by s rows unbounded preceding)""",
+    "first_and_last": """
+        select case_id, id, first_value(s) over w a, last_value(k) over r b, last_value(s) ignore nulls over r c,
+        first_value(k) ignore nulls over r d, first_value(f) over r e, any_value(n) ignore nulls over r g
+        from items window w as (partition by case_id order by k),
+        r as (partition by case_id order by n desc rows unbounded preceding)""",
+    "last_of_peers": """
+        select case_id, id, last_value(s) over w a, last_value(k) ignore nulls over w b, min_by(s, f) over w c
+        from items window w as (partition by case_id order by d)""",
+    "extremes_beside": """
+        select case_id, id, max(k) over w m, sum(k) over w t, lag(s) over v l, row_number() over v r
+        from items window v as (partition by case_id order by id),
+        w as (partition by case_id order by id rows unbounded preceding)""",
+    "extremes_of_copies": """
+        select case_id, k, s, max(s) over v m, last_value(k) ignore nulls over w l, count(*) over v c
+        from bag window v as (partition by case_id order by k),
+        w as (partition by case_id order by s rows unbounded preceding)""",
+    "dense_ranks": """
+        select case_id, k, f, id, dense_rank() over (partition by case_id order by f desc) a, dense_rank() over v b,
+        rank() over v c from items window v as (partition by case_id, k order by d, s nulls last)""",
+    "dense_ranks_of_copies": """
+        select case_id, k, s, dense_rank() over (partition by case_id order by k) r from bag""",
     "by_double": "select case_id, f, id, count(*) over (partition by case_id, f order by n) c from items",
     "copies": """
         select case_id, k, s, row_number() over v r, sum(k) over w t, lag(s) over v l, count(s) over w c

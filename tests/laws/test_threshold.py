@@ -38,6 +38,7 @@ TEMPLATES: dict[str, Template] = {
     "int_from_a_sum": compared("n", ">=", "sum(p.k)"),
     "decimal_above": compared("d", ">", "max(p.d)"),
     "decimal_up_to_a_part": compared("d", "<=", "1.5 * avg(p.d) + 0.1"),
+    "decimal_above_a_rounded_part": compared("cast(d as decimal(36,2))", ">", "0.0001 * sum(cast(p.d as decimal(25,2)))"),
     "text_above": compared("s", ">", "min(p.s)"),
     "text_up_to": compared("s", "<=", "max(b.s)", "bag b"),
     "computed": compared("k * 2 + 1", ">", "count(*)", "bag b"),

@@ -23,8 +23,9 @@ import yaml
 
 from headrace.catalog.functions import read_functions
 from headrace.catalog.store import StepRecord
-from headrace.engine import maintain
+from headrace.engine import maintain, pipeline
 from headrace.engine.clock import tick
+from headrace.engine.compile import Compiler
 from headrace.engine.failures import MISMATCH
 from headrace.engine.pipeline import Pipeline
 from headrace.engine.program import Frames
@@ -86,10 +87,17 @@ def _shown(row: Any) -> tuple[str, ...]:
     return tuple("null" if value is None else str(value) for value in row)
 
 
-class Running:
-    """A case's project at work, without the engine's thread. ``reopen`` does what a crash and a restart do."""
+_compilers: dict[str, Compiler] = {}  # of each case, the last that was made anew
 
-    def __init__(self, case: Case, folder: Path, partitions: int = 2) -> None:
+
+class Running:
+    """A case's project at work, without the engine's thread. ``reopen`` does what a crash and a restart do.
+
+    ``anew``: whether the views are compiled as in a new process; else by what compiled them in another mode, which
+    has them still.
+    """
+
+    def __init__(self, case: Case, folder: Path, partitions: int = 2, *, anew: bool = True) -> None:
         self.case, self.folder = case, folder
         folder.mkdir(parents=True, exist_ok=True)
         source = SourceDefinition(SOURCE, "http", {"listen": False, "tables": dict(case.tables)})
@@ -98,13 +106,17 @@ class Running:
         self.events: list[dict[str, Any]] = []
         self.now_us = case.clock_us
         self.project = Project(folder, settings, (source,), views, functions=functions_in(case.functions, folder))
-        self.pipeline = self._opened()
+        self.pipeline = self._opened(anew)
 
-    def _opened(self) -> Pipeline:
-        pipeline = Pipeline(self.project, on_event=self.events.append)
-        pipeline.prepare()
-        pipeline.maintainer.ticks.present = lambda: self.now_us
-        return pipeline
+    def _opened(self, anew: bool = True) -> Pipeline:
+        opened = Pipeline(self.project, on_event=self.events.append)
+        with pytest.MonkeyPatch.context() as patch:
+            if not anew and self.case.name in _compilers:
+                patch.setattr(pipeline, "Compiler", lambda *_: _compilers[self.case.name])
+            opened.prepare()
+        _compilers[self.case.name] = opened.compiler
+        opened.maintainer.ticks.present = lambda: self.now_us
+        return opened
 
     def define(self, views: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Take the case's views, or these in their place."""
@@ -172,9 +184,9 @@ class Running:
         pipeline.log.close()
         pipeline.catalog.close()
 
-    def reopen(self) -> None:
+    def reopen(self, *, anew: bool = True) -> None:
         self.kill()
-        self.pipeline = self._opened()
+        self.pipeline = self._opened(anew)
         self.pipeline.carry_out(self.project)
         assert not any(MISMATCH in str(event) for event in self.events), self.events
 
@@ -188,8 +200,8 @@ def functions_in(text: str, folder: Path) -> tuple[FunctionFile, ...]:
 
 
 @contextmanager
-def running(case: Case, folder: Path, partitions: int = 2) -> Iterator[Running]:
-    made = Running(case, folder, partitions)
+def running(case: Case, folder: Path, partitions: int = 2, *, anew: bool = True) -> Iterator[Running]:
+    made = Running(case, folder, partitions, anew=anew)
     try:
         yield made
     finally:

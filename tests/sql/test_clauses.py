@@ -58,6 +58,12 @@ VIEWS = {
         (select o.v from other o where o.k = i.k order by o.v desc limit 1) best, x.earlier
         from items i left join lateral (select max(j.id) earlier from items j where j.n < i.n) x
         where exists (select 1 from other o where o.k = i.k limit 1) or n not in (select v from other where v is not null)""",
+    "distinct_levels": """
+        with recursive r as (select k, 0 l from items union all select distinct o.k, l + 1 from r join other o
+        on upper(r.k) = upper(o.k) where l < 2) select k, l from r""",
+    "windows_of_the_correlated": """
+        select i.id, l.m, l.r, (select sum(o.v) over (order by o.v) from other o where o.k = i.k order by o.v desc limit 1) s
+        from items i, lateral (select max(v) over (partition by k) m, row_number() over (order by v) r from other where k = i.k) l""",
     "aliased": "select id, n + 1 as a, a * 2 as b, * except (id, m, st, js, arr, ts) from items",
 }
 

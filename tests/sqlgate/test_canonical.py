@@ -286,9 +286,10 @@ def shown(value: Any) -> str:
 
 
 def accumulated(text: str) -> bool:
-    """Whether an Aggregate of floats is left to the circuit's own operator, so that Spark's answer to it may differ."""
-    added = r"\b(sum|avg|regr_\w+|try_sum|var_\w+|covar_\w+)\((DISTINCT )?(x|u\.x|f|z)"
-    return bool(re.search(added, text)) and " OVER " not in text
+    """Whether an aggregate of floats, over no near frame, is left to the circuit's own operator, so that Spark's answer
+    to it may differ."""
+    added = r"\b(sum|avg|regr_\w+|try_sum|var_\w+|covar_\w+|corr)\((DISTINCT )?(x|u\.x|f|z)"
+    return bool(re.search(added, text)) and not re.search(r"\d (PRECEDING|FOLLOWING)", text)
 
 
 @pytest.mark.parametrize("text", [text for text, _ in JUDGED] + AGREEING)

@@ -326,6 +326,11 @@ MADE: list[tuple[Mapping[str, Any], str, tuple[str, ...]]] = [
         "sql.not_incremental",
         ("without PARTITION BY", "on_change: recompute"),
     ),
+    (
+        {"views": {"v": "select id, time'12:30:00' t from orders"}},
+        "sql.not_incremental",
+        ("a column of type time(6)", "CAST(... AS STRING)"),
+    ),
     ({"views": {"v": "select id from ordes"}}, "sql.unknown_relation", ("ordes",)),
     ({"views": {"v": "select idd from orders"}}, "sql.unknown_column", ("idd",)),
 ]

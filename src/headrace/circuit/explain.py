@@ -94,15 +94,17 @@ def bound(of: node.Node) -> str:
 
 def exactness(of: node.Node) -> str:
     """What an aggregate of floating-point numbers means, where that is not what plain Spark answers."""
-    if not isinstance(of, node.Aggregate):
-        return ""
+    if isinstance(of, node.Running):
+        accumulations = tuple(g.accumulation for g in of.growing if g.accumulation is not None)
+    else:
+        accumulations = of.accumulations if isinstance(of, node.Aggregate) else ()
     rounded = [
-        a.function for a in of.accumulations
+        a.function for a in accumulations
         if a.function in STATISTICS
         or (a.function.removeprefix("try_") in ("sum", "avg") and a.arguments[0].type in ("float", "double"))
     ]  # fmt: skip
     names = ", ".join(dict.fromkeys(rounded))
-    return f" {names}: the exact result over all rows, rounded once." if names else ""
+    return f" {names}: the exact result over its rows, rounded once." if names else ""
 
 
 def explain(

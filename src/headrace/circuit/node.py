@@ -8,7 +8,6 @@ sub-queries have equal fingerprints whatever attribute ids Spark gave them.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -311,26 +310,41 @@ class TopK(Unary):
 
 
 @dataclass(frozen=True)
+class Growing:
+    """A function of the partition's rows from its first one on, up to the row or, with ``peers``, to its last peer.
+
+    Without an accumulation it is the row's number or, with ``peers``, that of its first peer: its rank.
+    """
+
+    accumulation: Accumulation | None
+    peers: bool
+    type: str
+
+    @property
+    def text(self) -> str:
+        if self.accumulation is None:
+            return "rank()" if self.peers else "row_number()"
+        return f"{self.accumulation.text} {'range' if self.peers else 'rows'}"
+
+
+@dataclass(frozen=True)
 class Running(Unary):
     """Window functions whose frames lie near their row, or grow from the partition's first row up to it.
 
-    Output: the child's columns, then one for each of ``functions``. These are over the columns of a stretch of rows
-    and over ``marks``: the stretch's number, whether a row's result counts, how many rows lie before the stretch, and
-    for each of ``sums`` how many values (``_n0 ..``) and their sum (``_s0 ..``). ``back`` and ``forward``: how many
-    rows a fixed frame reaches to either side.
+    Output: the child's columns, one for each of ``growing``, one for each of ``functions``. These are over the columns
+    of a stretch of rows and over ``marks``: the stretch's number, and whether a row's result counts. ``back`` and
+    ``forward``: how many rows a fixed frame reaches to either side.
     """
 
     STRETCH: ClassVar[str] = "_g"
     REACHED: ClassVar[str] = "_p"
-    BEFORE: ClassVar[str] = "_b"
 
     keys: tuple[Expression, ...]
     order: tuple[SortKey, ...]
+    growing: tuple[Growing, ...]
     functions: tuple[Expression, ...]
-    sums: tuple[Expression, ...]
     back: int
     forward: int
-    growing: bool
 
     @property
     def stateful(self) -> bool:
@@ -338,17 +352,12 @@ class Running(Unary):
 
     @property
     def marks(self) -> tuple[tuple[str, str], ...]:
-        head = ((self.STRETCH, "bigint"), (self.REACHED, "boolean"), (self.BEFORE, "bigint"))
-        return head + tuple(m for i in range(len(self.sums)) for m in ((f"_n{i}", "bigint"), (f"_s{i}", self.total(i))))
-
-    def total(self, number: int) -> str:
-        """The type of the sum of what lies before a stretch."""
-        found = re.fullmatch(r"decimal\(\d+,(\d+)\)", self.sums[number].type)
-        return f"decimal(38,{found[1] if found else 0})"
+        return ((self.STRETCH, "bigint"), (self.REACHED, "boolean")) if self.functions else ()
 
     def described(self) -> tuple[str, ...]:
-        expressions = (*(e.text for e in (*self.keys, *self.functions, *self.sums)), *(s.text for s in self.order))
-        return (*expressions, str((self.back, self.forward, self.growing)))
+        texts = [e.text for e in (*self.keys, *self.functions)]
+        texts += [g.text for g in self.growing] + [s.text for s in self.order]
+        return (*texts, str((self.back, self.forward)))
 
 
 @dataclass(frozen=True)

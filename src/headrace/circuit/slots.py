@@ -164,6 +164,11 @@ class Part:
     result: str
     forgiving: bool = False
 
+    def of(self, slots: Sequence[Slot], groups: Groups, wanted: np.ndarray) -> pa.Array:
+        """The function's value for each group; see ``value``."""
+        slot, first = slots[self.slot], offsets(slots)[self.slot]
+        return self.value(slot, groups.counts[self.slot], groups.sums[first : first + len(slot.sums)], wanted)
+
     def value(self, slot: Slot, count: np.ndarray, sums: Sequence[Sums], wanted: np.ndarray) -> pa.Array:
         """The value for each group, NULL where nothing was counted; raises where a ``wanted`` one overflows."""
         if self.function == "count":

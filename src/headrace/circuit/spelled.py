@@ -42,8 +42,10 @@ class Spelling:
                 return self._all(of.results, g=self._all(of.keys, c=child), v=self._accumulations(of, child))
             case node.Regroup():
                 return self._all(of.results, c=self.columns(of.child))
-            case node.Window() | node.Running():
+            case node.Window():
                 return [*self.columns(of.child), *self._functions(of.functions, self.columns(of.child))]
+            case node.Running():
+                return [*self.columns(of.child), *self._running(of, self.columns(of.child))]
             case node.TopK():
                 return [*self.columns(of.child), f"{of.function}()"]
             case node.AsOf():
@@ -85,7 +87,7 @@ class Spelling:
             case node.Window():
                 return _by(self._all(of.keys, c=child)) + _list(self._functions(of.functions, child))
             case node.Running():
-                functions = _list(self._functions(of.functions, child))
+                functions = _list(self._running(of, child))
                 return f"{_by(self._all(of.keys, c=child))}{functions} in order of {self._order(of.order, child)}"
             case node.TopK():
                 keys = _by(self._all(of.keys, c=child))
@@ -115,11 +117,15 @@ class Spelling:
         return with_children(of, [anchor, self.told_apart(over(of.body, relation))])
 
     def _accumulations(self, of: node.Aggregate, child: Names) -> Names:
-        found = []
-        for a in of.accumulations:
-            given = _list(self._all(a.arguments, c=child)) or "*"
-            found.append(f"{a.function}({'distinct ' if a.distinct else ''}{given})")
-        return found
+        return [self._accumulation(a, child) for a in of.accumulations]
+
+    def _accumulation(self, of: node.Accumulation, child: Names) -> str:
+        given = _list(self._all(of.arguments, c=child)) or "*"
+        return f"{of.function}({'distinct ' if of.distinct else ''}{given})"
+
+    def _running(self, of: node.Running, child: Names) -> Names:
+        grown = [self._accumulation(g.accumulation, child) if g.accumulation else g.text for g in of.growing]
+        return [*grown, *self._functions(of.functions, child)]
 
     def _functions(self, functions: Iterable[Expression], child: Names) -> Names:
         """Window functions without the window, which is told once."""

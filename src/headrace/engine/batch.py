@@ -21,7 +21,7 @@ from headrace.log.read import FrameRef, LogReader
 from headrace.model.delivery import WEIGHT
 from headrace.model.schema import Column, Relation
 from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
-from headrace.sql.canonical import canonical, execute, optimized
+from headrace.sql.canonical import canonical, executed, optimized
 from headrace.sql.catalyst import Catalyst, type_text
 from headrace.sql.collated import named_in
 from headrace.sql.map_keys import entries
@@ -171,15 +171,32 @@ class Batch:
         functions.register(self.spark)
         self.catalyst = Catalyst(self.spark, functions)
         self.present = None if now_us is None else partial(literal, self.catalyst, now_us)
+        self._defined: dict[str, DataFrame] = {}
+        self._held: list[DataFrame] = []
 
     def over_log(self, log: Path, tables: Mapping[str, Relation], upto: int) -> None:
-        """Register every table as of a commit."""
+        """Register every table as of a commit; its rows are found once, by the first query that reads them."""
         for name, relation in tables.items():
-            self.register(name, table_contents(self.spark, log, relation, upto), relation.columns)
+            self.register(name, self.hold(table_contents(self.spark, log, relation, upto)), relation.columns)
 
-    def define(self, name: str, sql: str, columns: Sequence[Column]) -> None:
-        """Register a view by its SQL, over what is registered before it."""
-        self.register(name, self.frame(sql), columns)
+    def define(self, name: str, sql: str, columns: Sequence[Column], *, read: bool = True) -> None:
+        """Make a view by its SQL, over what is registered before it; registered itself if others ``read`` it."""
+        frame = self._defined[name] = self.hold(self.frame(sql)) if read else self.frame(sql)
+        if read:
+            self.register(name, frame, columns)
+
+    def defines(self, name: str) -> bool:
+        return name in self._defined
+
+    def hold(self, frame: DataFrame) -> DataFrame:
+        """The frame, whose rows Spark keeps in memory and on disk from its first use until ``close``."""
+        self._held.append(frame.persist())
+        return frame
+
+    def close(self) -> None:
+        for frame in self._held:
+            frame.unpersist()
+        self._held.clear()
 
     def register(self, name: str, frame: DataFrame, columns: Sequence[Column]) -> None:
         """Behind a leaf that the optimizer cannot look into, as circuits see a relation: its plan must not change
@@ -196,11 +213,17 @@ class Batch:
     def frame(self, sql: str) -> DataFrame:
         plan = optimized(self.catalyst, self.spark.sql(sql), self.present)
         made = canonical(self.catalyst, plan, for_batch=True, collations=named_in(sql))
-        return execute(self.catalyst, made)
+        return executed(self.catalyst, made)
 
     def run(self, sql: str) -> pa.Table:
         """A query in canonical form, by Spark batch."""
-        frame = self.frame(sql)
+        return self.rows(self.frame(sql))
+
+    def contents(self, view: str) -> pa.Table:
+        """The rows of a view that has been defined."""
+        return self.rows(self._defined[view])
+
+    def rows(self, frame: DataFrame) -> pa.Table:
         names = frame.columns
         outputs = self.catalyst.items(frame._jdf.queryExecution().analyzed().output())
         columns = tuple((f"c{i}", type_text(a)) for i, a in enumerate(outputs))

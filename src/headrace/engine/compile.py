@@ -30,7 +30,7 @@ from headrace.circuit.node import (
     has_one_row,
 )
 from headrace.engine.session import computed_by
-from headrace.formats.types.arrow import quote
+from headrace.formats.types.arrow import quote, to_arrow
 from headrace.model.clock import CLOCK
 from headrace.model.definition import ViewDefinition
 from headrace.model.errors import HeadraceError
@@ -162,6 +162,7 @@ class Compiler:
         try:
             root = lower(self.catalyst, plan)
             check_cost(root, definition)
+            check_types(root)
         except HeadraceError as error:
             raise HeadraceError(
                 error.code, error.what, where=where(definition), why=error.why, next=error.next
@@ -244,6 +245,18 @@ def check_cost(root: Node, definition: ViewDefinition) -> None:
             "compare a value of the row alone with the clock, `ts > now() - INTERVAL 1 HOUR`, and join such "
             "comparisons by AND; or accept the cost: begin the view with the line `-- on_change: recompute`",
         )  # fmt: skip
+
+
+def check_types(root: Node) -> None:
+    """Refuse columns whose values cannot be handed from one step to the next."""
+    for type_text in {t for n in root.walk() for t in n.types}:
+        try:
+            to_arrow(type_text)
+        except HeadraceError as error:
+            raise refuse(
+                f"a column of type {type_text}", "its values are not kept from one step to the next",
+                "make it text or a number in the query that computes it, as CAST(... AS STRING)",
+            ) from error  # fmt: skip
 
 
 def scans_at_ticks(node: Node) -> bool:

@@ -435,16 +435,20 @@ class Pipeline:
         results = []
         with self._batch_lock:
             batch = Batch(self.spark, now_us, functions_of(self.project))
-            batch.over_log(self.folder / "log", tables, commit)
-            for compiled in chosen:
-                batch.define(compiled.schema.name, compiled.definition.sql, compiled.schema.columns)
-            for done, (name, (record, rows)) in enumerate(found.items()):
-                if on_progress is not None:
-                    on_progress({"text": f"verifying {name}", "done": done, "total": len(found)})
-                began = time.monotonic()
-                sql = next(c.definition.sql for c in chosen if c.schema.name == name)
-                result = compare(batch.run(sql), rows, record)
-                results.append({**result, "seconds": round(time.monotonic() - began, 3)})
+            read = {name for compiled in chosen for name in compiled.reads}
+            try:
+                batch.over_log(self.folder / "log", tables, commit)
+                for compiled in chosen:
+                    name = compiled.schema.name
+                    batch.define(name, compiled.definition.sql, compiled.schema.columns, read=name in read)
+                for done, (name, (record, rows)) in enumerate(found.items()):
+                    if on_progress is not None:
+                        on_progress({"text": f"verifying {name}", "done": done, "total": len(found)})
+                    began = time.monotonic()
+                    result = compare(batch.contents(name), rows, record)
+                    results.append({**result, "seconds": round(time.monotonic() - began, 3)})
+            finally:
+                batch.close()
         return {"commit": commit, "views": results, "differences": sum(r["differences"] for r in results)}
 
     def drop(self, view: str) -> dict[str, Any]:

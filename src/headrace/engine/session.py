@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from headrace.circuit.operators import REVISION
 from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.archive import place
+from headrace.engine.bridge import remember_names
 from headrace.engine.standard_error import without_noise
 from headrace.model.definition import Settings
 
@@ -44,6 +45,8 @@ PINNED: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
     "spark.shuffle.compress": "false",
     "spark.speculation": "false",
+    # Where in the source a column was made is asked of the JVM, and told to it, at every call of a function.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.ui.enabled": "false",
@@ -101,6 +104,11 @@ def settled(session: SparkSession, settings: Settings) -> SparkSession:
     for key, value in {**PINNED, **project_settings(settings)}.items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
+    return _quick(session)
+
+
+def _quick(session: SparkSession) -> SparkSession:
+    remember_names(session.sparkContext._jvm)
     return session
 
 
@@ -116,6 +124,6 @@ def open_session(settings: Settings) -> SparkSession:
     builder = builder.config("spark.driver.memory", settings.driver_memory)
     builder = builder.config("spark.driver.extraJavaOptions", java_options())
     if SparkSession.getActiveSession() is not None:
-        return builder.getOrCreate()
+        return _quick(builder.getOrCreate())
     with without_noise():
-        return builder.getOrCreate()
+        return _quick(builder.getOrCreate())

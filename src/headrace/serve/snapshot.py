@@ -133,7 +133,11 @@ def known(catalog: Catalog, view: str) -> ViewRecord:
     records = catalog.views()
     if view not in records:
         near = difflib.get_close_matches(view, records, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"views: {', '.join(records) or 'none yet'}"
+        hint = (
+            f"did you mean '{near[0]}'?"
+            if near
+            else f"views: {', '.join(records) or 'none yet; `headrace up` makes them'}"
+        )
         raise HeadraceError("view.unknown", f"there is no view '{view}'", next=hint)
     return records[view]
 

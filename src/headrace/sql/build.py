@@ -94,6 +94,8 @@ class Build:
         if not self.expressions.RowOrdering.isOrderable(self.catalyst.seq([expression])):
             named = class_name(expression) in ("AttributeReference", "Alias")
             name = f"the column {expression.name()}" if named else str(expression.sql())
+            if name.startswith("the column _"):  # one of Spark's or of Headrace's own making
+                name = "such a value"
             raise HeadraceError(
                 "sql.not_deterministic",
                 f"{use} is not admitted over {name}",

@@ -45,10 +45,25 @@ def canonical(catalyst: Catalyst, optimized_plan: Any, *, for_batch: bool, colla
 
 
 def execute(catalyst: Catalyst, plan: Any) -> DataFrame:
-    """A logical plan as a DataFrame of the session."""
+    """A resolved logical plan as a DataFrame of the session."""
     session: Any = catalyst.spark
     rows = catalyst.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
     return ClassicDataFrame(rows, session)
+
+
+def executed(catalyst: Catalyst, plan: Any) -> DataFrame:
+    """The same for one that has its final form; of a recursive query the rows, without what they were made by.
+
+    Whatever is asked of them would have Spark analyze the plan again, and say of the optimized query what it says of
+    the written one: where the recursive part may read itself.
+    """
+    frame = execute(catalyst, plan)
+    if not any(class_name(leaf) == "UnionLoopRef" for leaf in catalyst.items(plan.collectLeaves())):
+        return frame
+    session: Any = catalyst.spark
+    execution = frame._jdf.queryExecution()
+    made = session._jsparkSession.internalCreateDataFrame(execution.toRdd(), plan.schema(), False)
+    return ClassicDataFrame(made, session)
 
 
 def optimized(catalyst: Catalyst, frame: DataFrame, present: Present | None = None) -> Any:
@@ -70,7 +85,7 @@ class _Canonical:
         self.catalyst, self.for_batch = catalyst, for_batch
         self.tree, self.build = Tree(catalyst), Build(catalyst)
         self.aggregates = Aggregates(self.build)
-        self.windows = Windows(self.build, self.tree, self.aggregates)
+        self.windows = Windows(self.build, self.tree, self.aggregates, for_batch)
 
     def plan(self, plan: Any, limited: bool) -> Any:
         """``limited``: the rows go to a LIMIT or OFFSET as they come, so that their order says which are taken."""

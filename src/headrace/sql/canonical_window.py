@@ -13,6 +13,9 @@ from typing import Any
 from headrace.sql.build import Build
 from headrace.sql.canonical_aggregate import Aggregates
 from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.lowering.aggregate_functions import adds_up
+from headrace.sql.lowering.per_place import is_of_partition, is_of_place
+from headrace.sql.lowering.running import grows, takes
 from headrace.sql.total_order import total
 from headrace.sql.tree import Tree
 
@@ -34,8 +37,8 @@ class _Parts:
 class Windows:
     """The rewriting of Window nodes. Bound to one session."""
 
-    def __init__(self, build: Build, tree: Tree, aggregates: Aggregates) -> None:
-        self.build, self.tree, self.aggregates = build, tree, aggregates
+    def __init__(self, build: Build, tree: Tree, aggregates: Aggregates, for_batch: bool) -> None:
+        self.build, self.tree, self.aggregates, self.for_batch = build, tree, aggregates, for_batch
         self.catalyst, self.expressions = build.catalyst, build.expressions
 
     def unordered(self, plan: Any) -> bool:
@@ -47,19 +50,21 @@ class Windows:
         partition = self.catalyst.items(plan.partitionSpec())
         child, given = self.sorted_below(plan.child()) if self.unordered(plan) else (plan.child(), [])
         order = self.catalyst.items(plan.orderSpec())
-        entries = self.catalyst.items(plan.windowExpressions())
-        parts = _Parts()
+        # Spark lists a correlated subquery's outer key here too, which is the child's column already.
+        listed = self.catalyst.items(plan.windowExpressions())
+        entries = [e for e in listed if class_name(e) == "Alias"]
+        parts = _Parts(changed=len(entries) < len(listed))
         for entry in entries:
             self.entry(entry, parts)
-        if not parts.changed and not parts.total and not given:
+        if not parts.changed and not parts.total and not given and len({*map(self.way, entries)}) == 1:
             return plan
         node = child
         if parts.total:
             # Rows that differ in nothing but their partition lie in any order.
             whole = total(self.build, node, partition, order or given) or [self.build.ascending(partition[0])]
-            node = self.window(plan, node, partition, whole, parts.total)
+            node = self.windows(plan, node, partition, whole, parts.total)
         if parts.peers:
-            node = self.window(plan, node, partition, order, parts.peers)
+            node = self.windows(plan, node, partition, order, parts.peers)
         attributes = self.catalyst.items(plan.child().output())
         made = [parts.finished.get(e.exprId().id()) or e.toAttribute() for e in entries]
         return self.catalyst.logical.Project(self.catalyst.seq(attributes + made), node)
@@ -93,6 +98,24 @@ class Windows:
             return [expression]
         return [a for child in self.catalyst.items(expression.children()) for a in self.attributes(child)]
 
+    def windows(self, plan: Any, child: Any, partition: list[Any], order: list[Any], entries: list[Any]) -> Any:
+        """One node for each way in which some of the entries are maintained."""
+        by_way: dict[str, list[Any]] = {}
+        for entry in entries:
+            by_way.setdefault(self.way(entry), []).append(entry)
+        for _, some in sorted(by_way.items()):
+            child = self.window(plan, child, partition, order, some)
+        return child
+
+    def way(self, entry: Any) -> str:
+        if self.for_batch:
+            return "in batch"
+        if takes(self.catalyst, entry):
+            return "by the order"
+        if is_of_place(self.catalyst, entry):
+            return "by their places"
+        return "of their partitions" if is_of_partition(self.catalyst, entry) else "recomputed"
+
     def window(self, plan: Any, child: Any, partition: list[Any], order: list[Any], entries: list[Any]) -> Any:
         seq = self.catalyst.seq
         placed = []
@@ -122,9 +145,14 @@ class Windows:
 
     def aggregate(self, entry: Any, function: Any, group: list[Any], parts: _Parts) -> None:
         """An aggregate over the set of a frame's rows, each of its parts in a window of its own."""
+        by_order = not self.for_batch and takes(self.catalyst, entry) and grows(self.catalyst, entry.child())
+        if by_order and adds_up(self.catalyst, function):
+            group.append(entry)
+            return
         # A sum of integers stays one: that it overflows on the way is left to Spark here.
         integral = type_text(function.aggregateFunction()) == "bigint"
-        replaced = self.aggregates.replace(function, exact=not integral)
+        grouped = not self.for_batch and is_of_partition(self.catalyst, entry)
+        replaced = self.aggregates.replace(function, exact=not integral and not grouped)
         if replaced is function:
             group.append(entry)
             return

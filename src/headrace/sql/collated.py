@@ -20,6 +20,7 @@ _COMPARISONS = (
 )  # fmt: skip
 _COLLATION = re.compile(r" collate \w+")
 # Aggregates that take what a collation holds for equal as one value.
+_OF_ROWS = ("Lag", "Lead", "NthValue")  # window functions that are no aggregates
 _BY_EQUALITY = ("CollectSet", "CollectUnion", "Mode", "PivotFirst")
 
 
@@ -47,13 +48,41 @@ class Collated:
         if kind == "Aggregate":
             return self.aggregate(plan)
         if kind == "Window":
-            partition, order = self.catalyst.items(plan.partitionSpec()), self.catalyst.items(plan.orderSpec())
-            entries = [self.column(e) for e in self.catalyst.items(plan.windowExpressions())]
-            return self.catalyst.logical.Window(
-                self.catalyst.seq(entries), self.catalyst.seq([self.key(self.value(e)) for e in partition]),
-                self.catalyst.seq([self.value(o) for o in order]), plan.child(), plan.hint(),
-            )  # fmt: skip
+            return self.window(plan)
         return self.tree.with_expressions(plan, self.generated if kind == "Generate" else self.column)
+
+    def window(self, plan: Any) -> Any:
+        """Functions over plain text; what else is made of one of them stands in a Project above."""
+        items, seq, nothing = self.catalyst.items, self.catalyst.seq, self.catalyst.seq([])
+        entries, made = [], []
+        for entry in items(plan.windowExpressions()):
+            if class_name(entry) != "Alias":  # the outer key of a correlated subquery, see ``canonical_window``
+                continue
+            function, spec = entry.child().windowFunction(), self.value(entry.child().windowSpec())
+            found = self.value(function)
+            if not collated(found):
+                entries.append(entry.withNewChildren(seq([self.made.WindowExpression(found, spec)])))
+                made.append(entry.toAttribute())
+                continue
+            if class_name(found) in _OF_ROWS:
+                found = found.withNewChildren(seq([self.text(c) for c in items(found.children())]))
+            parts: list[Any] = []
+
+            def parted(expression: Any, spec: Any = spec, parts: list[Any] = parts) -> Any:
+                if class_name(expression) not in ("AggregateExpression", *_OF_ROWS):
+                    return expression
+                parts.append(self.build.alias(self.made.WindowExpression(expression, spec), "part"))
+                return parts[-1].toAttribute()
+
+            whole = self.tree.transformed(found, parted)
+            entries += parts
+            made.append(
+                self.made.Alias(self.text(whole), entry.name(), entry.exprId(), nothing, self.build.none(), nothing)
+            )
+        partition = [self.key(self.value(e)) for e in items(plan.partitionSpec())]
+        order = [self.value(o) for o in items(plan.orderSpec())]
+        windowed = self.catalyst.logical.Window(seq(entries), seq(partition), seq(order), plan.child(), plan.hint())
+        return self.catalyst.logical.Project(seq([*items(plan.child().output()), *made]), windowed)
 
     def generated(self, expression: Any) -> Any:
         """A generator makes plain text of plain text; the columns it fills are such."""

@@ -25,6 +25,7 @@ _REWRITES = {
     "UNSUPPORTED_FEATURE.PYTHON_UDF_IN_ON_CLAUSE": (
         "compute it in a subquery of the side whose columns it reads, and join by that column"
     ),
+    "UNSUPPORTED_TIME_TYPE": "write a time of day as text, 'HH:mm:ss', or as a number of seconds",
     "INVALID_SQL_SYNTAX.FUNCTION_WITH_UNSUPPORTED_SYNTAX": (
         "apply DISTINCT, or the condition of FILTER, in a subquery below"
     ),

@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.delivery import WEIGHT
 from headrace.state.order import Bounds, encode
-from headrace.state.ordered_run import Layout, OrderedRun, arrange, is_ordered, merge_ordered, parts_of
+from headrace.state.ordered_run import Layout, OrderedRun, arrange, is_ordered, merge_ordered, summed
 from headrace.state.ordered_search import Found, Numbers, Part, Stretches
 from headrace.state.places import Flags, Rows
 from headrace.state.run import HASH, merge, open_run
@@ -43,7 +42,8 @@ class OrderedArrangement:
         """The contents of some keys, one a query; a key may stand in several queries.
 
         ``keys``: the key columns of the queries, of the layout's types. ``more``: rows that a query sees beside what
-        is kept, such as the changes up to an instant: ``_q`` (the query's index), ``_w``, ``_o`` and contents.
+        is kept, such as the changes up to an instant: ``_q`` (the query's index), ``_w``, ``_o``, contents, what they
+        add.
         """
         if [key.type for key in keys] != [self.layout.content.field(key).type for key in self.layout.keys]:
             raise TypeError(f"keys of types {[str(key.type) for key in keys]} are not those of the arrangement")
@@ -52,8 +52,8 @@ class OrderedArrangement:
         if keys and parts:
             self._checked(parts, keys)
         if more is not None and more.num_rows:
-            alone = Layout(self.layout.content, self.layout.order, (), self.layout.sums)
-            given = more.select([name for name in alone.schema.names if name != HASH])
+            alone = Layout(self.layout.content, self.layout.order)
+            given = more.select([*[name for name in alone.schema.names if name != HASH], *summed(more)])
             given = given.append_column(HASH, more[QUERY].cast(pa.int64()))
             run = OrderedRun(arrange(given, alone), None)
             parts.append((run, *run.segments(np.arange(len(hashes)))))
@@ -140,17 +140,11 @@ class Groups:
         """How many rows lie before each cut."""
         return self.count(high=bounds)
 
-    def totals(self, low: Bounds | None = None, high: Bounds | None = None) -> pa.Table:
-        """Exact sums between two cuts, a row a query: ``_w`` (int64, how many rows) and for each summed column
-        ``n_NAME`` (int64, how many values are not NULL) and ``s_NAME`` (decimal256(76, scale), 0 over nothing)."""
+    def totals(self, low: Bounds | None = None, high: Bounds | None = None) -> dict[str, Numbers]:
+        """What is added up between two cuts: for each column ``_s..`` of some run its sum, one a query."""
         start, end = self._range(low, high)
-        arrays = {WEIGHT: pa.array(self._weight(end) - self._weight(start))}
-        for number, name in enumerate(self._at.layout.sums):
-            arrow = self._at.layout.content.field(name).type
-            parts = [self._at.running(f"_s{number}_{p}", start, end) for p in range(parts_of(arrow))]
-            arrays[f"n_{name}"] = pa.array(self._at.running(f"_n{number}", start, end).sum(axis=0))
-            arrays[f"s_{name}"] = _decimals(parts, arrow.scale if pa.types.is_decimal(arrow) else 0)
-        return pa.table(arrays)
+        names = dict.fromkeys(name for run in self._at.runs for name in summed(run.table))
+        return {name: self._at.running(name, start, end).sum(axis=0) for name in names}
 
     def select(self, positions: Numbers, columns: Sequence[str] | None = None) -> Found:
         """The row at each position (from 0, weights counted): one a query, of weight 1, or none beyond the ends."""
@@ -170,19 +164,3 @@ class Groups:
 
     def _weight(self, cuts: Rows) -> Numbers:
         return self._at.net(np.arange(self._at.size), cuts)
-
-
-def _decimals(parts: Sequence[Numbers], scale: int) -> pa.Array:
-    """Sums in parts of 32 bits, (runs, queries) each, as decimal256(76, scale)."""
-    queries = parts[0].shape[1]
-    digits = np.zeros((queries, 8), np.int64)
-    for place, part in enumerate(parts):  # halves of each run's part, so that no addition leaves int64
-        digits[:, place] += (part & 0xFFFFFFFF).sum(axis=0)
-        digits[:, place + 1] += (part >> 32).sum(axis=0)
-    carry = np.zeros(queries, np.int64)
-    out = np.empty((queries, 8), np.uint32)
-    for place in range(8):
-        total = digits[:, place] + carry
-        out[:, place] = (total & 0xFFFFFFFF).astype(np.uint32)
-        carry = total >> 32
-    return pa.Array.from_buffers(pa.decimal256(76, scale), queries, [None, pa.py_buffer(out)])

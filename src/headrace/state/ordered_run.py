@@ -6,8 +6,8 @@ Columns of a run, beside those of its contents:
 ``_o``         place in the order (``Order.type``): uint64, or bytes that compare as the rows do
 ``_t`` uint64  hash of the contents, by which rows of one place are told apart and follow each other in every run
 ``_cw`` int64  sum of ``_w`` from the run's first row to this one
-``_n0 ..``, ``_s0_0 ..`` int64   the same for each summed column: rows where it is not NULL, and its value, which is
-               kept in parts of 32 bits
+``_s..`` int64  what the caller adds up, if anything: running sums from the run's first row to this one; a run has those
+               it needs, what it lacks is 0
 
 Hashes only route: rows of one key lie together within their hash, so that looking at the first and last row of a
 hash tells whether another key is among them.
@@ -39,9 +39,9 @@ PLACE = "_o"
 TIE = "_t"
 UPTO = "_cw"
 _KEPT = (HASH, WEIGHT, PLACE, TIE)
-_MARK = b"headrace.ordered"  # schema metadata of an ordered run: its key and summed columns
-_PART = 32  # bits of a part of a summed value
-_LARGEST = 1 << 31  # copies in one run that parts can be summed over
+SUMMED = "_s"  # how the names of columns that are added up begin
+_MARK = b"headrace.ordered"  # schema metadata of an ordered run: its key
+_LARGEST = 1 << 30  # rows of one run over which numbers of 32 bits can be added up
 _FEW = 16  # bounds up to which searching one by one is faster
 
 
@@ -51,17 +51,19 @@ class Layout:
 
     ``content``: names (not beginning with ``_``) and types of the columns of a row. ``keys``: those that make the
     key, in a form in which keys that are equal in SQL are equal here as ``encode`` sees it; none when the hash alone
-    says what belongs together. ``sums``: integer or decimal columns whose sums over any range are kept.
+    says what belongs together.
     """
 
     content: pa.Schema
     order: Order
     keys: tuple[str, ...] = ()
-    sums: tuple[str, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
-        """What ``arrange`` takes, in any order of columns: ``_h``, ``_w``, ``_o`` and the contents."""
+        """What ``arrange`` takes, in any order of columns: ``_h``, ``_w``, ``_o`` and the contents.
+
+        And columns ``_s..`` (int64, within +-2^32) to be added up: what a row adds, its weight taken into account.
+        """
         fixed = [pa.field(HASH, pa.int64()), pa.field(WEIGHT, pa.int64()), pa.field(PLACE, self.order.type)]
         return pa.schema([*fixed, *self.content])
 
@@ -70,7 +72,7 @@ def arrange(table: pa.Table, layout: Layout) -> pa.Table:
     """The rows as a run: sorted, equal rows added up, weights of 0 dropped, with all columns of a run.
 
     Raises ``TypeError`` when a column has another type than the layout says, ``OverflowError`` when sums are kept
-    over 2^31 copies or more.
+    over more than 2^30 rows.
     """
     wanted = layout.schema
     rows = table.select(wanted.names)
@@ -80,7 +82,9 @@ def arrange(table: pa.Table, layout: Layout) -> pa.Table:
     arrays = [_single(rows[name]) for name in wanted.names[:3]]
     hashes = pa.array(row_hashes(contents, rows.num_rows))
     whole = pa.table([*arrays, hashes, *contents], names=[*_KEPT, *layout.content.names])
-    return _finished(whole, layout.keys, layout.sums)
+    for name in summed(table):
+        whole = whole.append_column(name, table[name])
+    return _finished(whole, layout.keys)
 
 
 def write_ordered(path: Path, table: pa.Table, layout: Layout) -> int:
@@ -92,14 +96,30 @@ def write_ordered(path: Path, table: pa.Table, layout: Layout) -> int:
 
 def merge_ordered(tables: Sequence[pa.Table]) -> pa.Table:
     """One run of several runs of one arrangement: equal rows added up, weights of 0 dropped."""
-    made = json.loads(tables[0].schema.metadata[_MARK])
+    keys = json.loads(tables[0].schema.metadata[_MARK])
     names = [*_KEPT, *_content(tables[0])]
-    rows = pa.concat_tables([table.select(names).replace_schema_metadata(None) for table in tables])
-    return _finished(rows, made["keys"], made["sums"])
+    added = list(dict.fromkeys(name for table in tables for name in summed(table)))
+    rows = pa.concat_tables([_with_added(table.select(names), table, added) for table in tables])
+    return _finished(rows, keys)
+
+
+def _with_added(rows: pa.Table, run: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows of a run with what each of them adds."""
+    rows = rows.replace_schema_metadata(None)
+    for name in names:
+        there = name in run.column_names
+        added = np.diff(column(run, name), prepend=0) if there else np.zeros(run.num_rows, np.int64)
+        rows = rows.append_column(name, pa.array(added))
+    return rows
 
 
 def is_ordered(table: pa.Table) -> bool:
     return _MARK in (table.schema.metadata or {})
+
+
+def summed(table: pa.Table) -> list[str]:
+    """The columns that are added up."""
+    return [name for name in table.column_names if name.startswith(SUMMED)]
 
 
 def _content(run: pa.Table) -> list[str]:
@@ -110,7 +130,7 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _finished(table: pa.Table, keys: Sequence[str], sums: Sequence[str]) -> pa.Table:
+def _finished(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     table = table.combine_chunks()
     rows, first = _sorted(table, keys)
     starts = np.flatnonzero(first)
@@ -121,10 +141,12 @@ def _finished(table: pa.Table, keys: Sequence[str], sums: Sequence[str]) -> pa.T
     weights = added[live]
     arrays = {name: kept[name] for name in kept.column_names} | {WEIGHT: pa.array(weights)}
     arrays[UPTO] = pa.array(np.cumsum(weights))
-    for number, name in enumerate(sums):
-        arrays |= _running(_single(kept[name]), weights, number)
-    made = json.dumps({"keys": list(keys), "sums": list(sums)}).encode()
-    return pa.table(arrays).replace_schema_metadata({_MARK: made})
+    for name in summed(table):
+        if len(live) > _LARGEST:
+            raise OverflowError(f"sums over more than {_LARGEST} rows in one run")
+        values = np.add.reduceat(column(table, name)[rows], starts)[live] if len(starts) else weights
+        arrays[name] = pa.array(np.cumsum(values))
+    return pa.table(arrays).replace_schema_metadata({_MARK: json.dumps(list(keys)).encode()})
 
 
 def _sorted(table: pa.Table, keys: Sequence[str]) -> tuple[Rows, Flags]:
@@ -164,49 +186,6 @@ def _equal_neighbours(table: pa.Table, names: Sequence[str], rows: Rows, at: Row
     return bool(same([table[n].take(here) for n in names], [table[n].take(before) for n in names], len(at)).all())
 
 
-def _running(values: pa.Array, weights: npt.NDArray[np.int64], number: int) -> dict[str, pa.Array]:
-    """Running sums of a column: how often it is not NULL, and its value times weight, part by part."""
-    if np.abs(weights).sum(dtype=np.float64) >= _LARGEST:
-        raise OverflowError(f"sums over {_LARGEST} copies of rows or more in one run")
-    valid = values.is_valid().to_numpy(zero_copy_only=False)
-    counted = np.where(valid, weights, 0)
-    # Wraps round where the whole run's sum exceeds int64; the difference over one key does not.
-    running = {f"_n{number}": pa.array(np.cumsum(counted))}
-    for place, part in enumerate(_parts(values)):
-        running[f"_s{number}_{place}"] = pa.array(np.cumsum(part * counted))
-    return running
-
-
-def _parts(values: pa.Array) -> list[npt.NDArray[np.int64]]:
-    """The unscaled values in parts of 32 bits, the lowest first; the last has the sign. Anything under a NULL."""
-    count = parts_of(values.type)
-    if len(values) == 0:
-        return [np.empty(0, np.int64)] * count
-    if pa.types.is_decimal(values.type):
-        each = values.type.bit_width // 64
-        words = np.frombuffer(values.buffers()[1], np.int64).reshape(-1, each)[
-            values.offset : values.offset + len(values)
-        ]
-        number = words[:, 0]
-    else:
-        number = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    if count == 1:
-        return [number]
-    low = number & 0xFFFFFFFF
-    if count == 2:
-        return [low, number >> _PART]
-    return [low, (number >> _PART) & 0xFFFFFFFF, words[:, 1] & 0xFFFFFFFF, words[:, 1] >> _PART]
-
-
-def parts_of(arrow: pa.DataType) -> int:
-    """How many parts of 32 bits a summed column of the type has; ``TypeError`` for one that cannot be summed."""
-    if pa.types.is_signed_integer(arrow):
-        return 2 if arrow.bit_width == 64 else 1
-    if pa.types.is_decimal128(arrow):
-        return 2 if arrow.precision <= 18 else 4
-    raise TypeError(f"sums of type {arrow} are not kept: only integers and decimals add up exactly")
-
-
 class OrderedRun:
     """A run as it is searched. ``reader``: who reads what is kept; None for rows of the step itself."""
 
@@ -233,6 +212,8 @@ class OrderedRun:
 
     def running(self, name: str, rows: Rows) -> npt.NDArray[np.int64]:
         """A running sum just before each row."""
+        if name != UPTO and name not in self.table.column_names:
+            return np.zeros(len(rows), np.int64)
         sums = self._upto if name == UPTO else column(self.table, name)
         if len(sums) == 0:
             return np.zeros(len(rows), np.int64)

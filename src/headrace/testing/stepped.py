@@ -52,6 +52,7 @@ class Stepped:
         self.functions = functions
         self.spark = settled(spark.newSession(), settings)
         self.tally = Tally()
+        self._oracle: tuple[tuple[int, int, int | None], Batch] | None = None
         self.open()
         try:
             self.define()
@@ -87,6 +88,7 @@ class Stepped:
         self.open()
 
     def close(self) -> None:
+        self.let_go()
         self.maintainer.close()
         self.log.close()
         self.catalog.close()
@@ -168,16 +170,13 @@ class Stepped:
         return snapshot.known(self.catalog, view)
 
     def batch(self, view: str) -> pa.Table:
-        maintainer = self.maintainer
-        batch = Batch(self.spark, shown(maintainer.kept), self.functions)
-        settled(batch.spark, self.settings)
-        tables = {name: relation for name, relation in maintainer.tables.items() if name != CLOCK.name}
-        batch.over_log(self.folder / "log", tables, maintainer.frontier)
-        failed = {name: f.compiled for name, f in maintainer.failures.known.items()}
-        everything = {**failed, **maintainer.views}
+        batch = self.oracle()
+        failed = {name: f.compiled for name, f in self.maintainer.failures.known.items()}
+        everything = {**failed, **self.maintainer.views}
         wanted = everything[self.record(view).schema.name]
         for compiled in self.upstream(everything, view):
-            batch.define(compiled.schema.name, compiled.definition.sql, compiled.schema.columns)
+            if not batch.defines(compiled.schema.name):
+                batch.define(compiled.schema.name, compiled.definition.sql, compiled.schema.columns)
         schema = snapshot.delta(self.record(view), []).drop_columns([WEIGHT]).schema
         try:
             return batch.run(wanted.definition.sql).rename_columns(schema.names).cast(schema)
@@ -188,6 +187,27 @@ class Stepped:
                 "view.failed", f"Spark batch fails on view {view} too", why=message(error),
                 next="`errors()` names the rows",
             ) from error  # fmt: skip
+
+    def oracle(self) -> Batch:
+        """Batch over the tables now: one for all views until something moves."""
+        maintainer = self.maintainer
+        now_us = shown(maintainer.kept)
+        moment = (maintainer.number, maintainer.frontier, now_us)
+        if self._oracle is not None and self._oracle[0] == moment:
+            return self._oracle[1]
+        self.let_go()
+        batch = Batch(self.spark, now_us, self.functions)
+        settled(batch.spark, self.settings)
+        tables = {name: relation for name, relation in maintainer.tables.items() if name != CLOCK.name}
+        batch.over_log(self.folder / "log", tables, maintainer.frontier)
+        self._oracle = moment, batch
+        return batch
+
+    def let_go(self) -> None:
+        """Of what the oracle holds."""
+        if self._oracle is not None:
+            self._oracle[1].close()
+            self._oracle = None
 
     def upstream(self, everything: Mapping[str, Any], view: str) -> list[Any]:
         """The views that a view is made from, those below first."""

@@ -19,7 +19,7 @@ from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, computed
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.moments import OF_ONE, OF_TWO
-from headrace.circuit.slots import BITWISE, Groups, Part, Slot, offsets
+from headrace.circuit.slots import BITWISE, Groups, Part, Slot
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
@@ -94,7 +94,6 @@ class Accumulate:
         self.parts, self.partitions = parts, partitions
         self.keys = [f"g{i}" for i in range(len(keys))]
         self.kinds = [kind for slot in slots for kind in slot.sums]
-        self.at = offsets(slots)
         counts, sums = [f"n{i}" for i in range(len(slots))], [f"x{i}" for i in range(len(self.kinds))]
         self.stored = [*self.keys, ROWS, *counts, *sums]
         self.types: list[pa.DataType] = [*[to_arrow(t) for t in keys], pa.int64()]
@@ -162,12 +161,7 @@ class Accumulate:
         return self.results(before, existed), self.results(after, exists)
 
     def results(self, groups: Groups, wanted: np.ndarray) -> Columns:
-        columns = []
-        for part in self.parts:
-            slot, first = self.slots[part.slot], self.at[part.slot]
-            sums = groups.sums[first : first + len(slot.sums)]
-            columns.append(part.value(slot, groups.counts[part.slot], sums, wanted))
-        return columns
+        return [part.of(self.slots, groups, wanted) for part in self.parts]
 
     def emit(
         self, given: Segments, values: tuple[Columns, Columns], existed: np.ndarray, exists: np.ndarray

@@ -16,22 +16,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.circuit import added
 from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, change, computed, fields, kept
 from headrace.circuit.hashing import group_hash
+from headrace.circuit.operators.aggregate import part_of
+from headrace.circuit.slots import Part, Slot
 from headrace.circuit.task import current, keep
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
 from headrace.state.keys import key_order
 from headrace.state.order import Bounds, Order, SortColumn
 from headrace.state.ordered import QUERY, Groups, OrderedArrangement
-from headrace.state.ordered_run import PLACE, Layout, arrange
+from headrace.state.ordered_run import PLACE, Layout, arrange, summed
 from headrace.state.ordered_search import Found
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged, Builder
-    from headrace.circuit.node import Expression, Node, SortKey
+    from headrace.circuit.node import Accumulation, Expression, Node, SortKey
 
 Numbers = npt.NDArray[np.int64]
 _REFERENCE = re.compile(r"'(c\d+):")
@@ -40,6 +43,7 @@ _REFERENCE = re.compile(r"'(c\d+):")
 @dataclass(frozen=True)
 class Placed:
     """``names``: the input's columns. ``ordered``: the stored columns that make the order, in its sequence.
+    ``slots`` are added up along it; ``parts`` are made of them. ``values``: columns stored beside the input's.
 
     Stage input: ``_h``, ``_w``, ``_i`` and the layout's contents.
     """
@@ -48,6 +52,9 @@ class Placed:
     names: tuple[str, ...]
     ordered: tuple[str, ...]
     layout: Layout
+    slots: tuple[Slot, ...] = ()
+    parts: tuple[Part, ...] = ()
+    values: tuple[str, ...] = ()
 
     def groups(self, keys: pa.Table, more: pa.Table | None = None) -> Groups:
         """What is kept of some keys (``_h`` and key columns), a query each, and ``more`` beside it."""
@@ -81,7 +88,7 @@ class Touched:
         order, new = key_order(table, placed.layout.keys, [column(table, INSTANT)])
         table = table.take(pa.array(order)).combine_chunks()
         place = placed.layout.order.encode([table[name] for name in placed.ordered])
-        self.table = table.append_column(PLACE, place)
+        self.table = added.columns(placed.slots, table.append_column(PLACE, place))
         instants = column(table, INSTANT)
         segment = new.copy()
         segment[1:] |= instants[1:] != instants[:-1]
@@ -123,7 +130,7 @@ class Versions:
         seen = last[first] - first + 1
         index = np.repeat(np.arange(len(rows)), seen)
         query = np.repeat(first, seen) + np.arange(len(index)) - np.repeat(np.cumsum(seen) - seen, seen)
-        names = [WEIGHT, PLACE, *touched.placed.layout.content.names]
+        names = [WEIGHT, PLACE, *touched.placed.layout.content.names, *summed(touched.table)]
         more = touched.table.select(names).take(pa.array(rows[index]))
         more = more.append_column(QUERY, pa.array(len(chosen) + query))
         keys = touched.keys.take(pa.array(chosen[self.key]))
@@ -148,37 +155,40 @@ def before(found: Found) -> Numbers:
 
 def placed(
     builder: Builder, child: Node, keys: Sequence[Expression], order: Sequence[SortKey],
-    sums: Sequence[Expression] = (),
+    accumulations: Sequence[Accumulation] = (), carried: Sequence[Accumulation] = (),
 ) -> tuple[Placed, Flow]:  # fmt: skip
     """An operator's ordered input and the flow of its delta, each key's rows in one task.
 
-    Sums of ``sums``, stored as ``s0 ..``, are kept.
+    What ``accumulations`` need is added up along the order; the one argument of each of ``carried`` is stored.
     """
     content = list(fields(child))
     values = [group_hash(keys), *change(), *[kept(name, type_text) for name, type_text in content]]
+    known: dict[str, str] = {}
 
-    def stored(expression: Expression, letter: str, number: int) -> str:
+    def stored(expression: Expression, letter: str) -> str:
         reference = _REFERENCE.fullmatch(expression.text)
         if reference is not None:
             return reference[1]
-        name = f"{letter}{number}"
-        content.append((name, expression.type))
-        values.append(computed(name, expression))
-        return name
+        if expression.text not in known:
+            name = known[expression.text] = f"{letter}{len(known)}"
+            content.append((name, expression.type))
+            values.append(computed(name, expression))
+        return known[expression.text]
 
-    key_names = tuple(stored(k, "g", i) for i, k in enumerate(keys))
-    ordered = tuple(stored(s.expression, "o", i) for i, s in enumerate(order))
-    for i, expression in enumerate(sums):
-        content.append((f"s{i}", expression.type))
-        values.append(computed(f"s{i}", expression))
+    key_names = tuple(stored(k, "g") for k in keys)
+    ordered = tuple(stored(s.expression, "o") for s in order)
+    slots: list[Slot] = []
+    parts = tuple(part_of(a, slots, tuple(stored(e, "a") for e in a.arguments), None) for a in accumulations)
+    carried_names = tuple(stored(a.arguments[0], "a") for a in carried)
     columns: Columns = ((HASH, "bigint"), *CHANGE, *content)
     sorts = tuple(
         SortColumn(to_arrow(s.expression.type), s.descending, s.nulls_last, s.expression.nullable) for s in order
     )
-    summed = tuple(f"s{i}" for i in range(len(sums)))
-    layout = Layout(pa.schema([(n, to_arrow(t)) for n, t in content]), Order(sorts), key_names, summed)
-    by = [[e.text for e in given] for given in (keys, order, sums)]
-    text = repr(("placed", child.fingerprint, by))
+    layout = Layout(pa.schema([(n, to_arrow(t)) for n, t in content]), Order(sorts), key_names)
+    by = [[e.text for e in given] for given in (keys, order)]
+    text = repr(("placed", child.fingerprint, by, slots, known))
     arranged = builder.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
     flow = builder.gather(builder.delta(child).select(values))
-    return Placed(arranged, child.names, ordered, layout), replace(flow, columns=columns)
+    return Placed(arranged, child.names, ordered, layout, tuple(slots), parts, carried_names), replace(
+        flow, columns=columns
+    )

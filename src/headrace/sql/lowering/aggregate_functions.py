@@ -56,6 +56,16 @@ def maintained(catalyst: Catalyst, aggregate: Any) -> bool:
     return number or (kind == "Sum" and types[0] == _INTERVAL)
 
 
+def adds_up(catalyst: Catalyst, aggregate: Any) -> bool:
+    """Whether a maintained aggregate is made of counts and sums alone."""
+    function = aggregate.aggregateFunction()
+    kind = class_name(function)
+    if aggregate.isDistinct() or not maintained(catalyst, aggregate):
+        return False
+    boolean = kind in EXTREMES and type_text(function) == "boolean"
+    return boolean or kind in ADDED or kind in BITWISE or kind in STATISTICS
+
+
 def ordered(type_name: str) -> bool:
     return bool(_ORDERED.search(type_name)) and not _UNORDERED.search(type_name)
 

@@ -1,4 +1,4 @@
-"""Lowering of ASOF JOIN: by the order of both sides' rows where its types have one, else by whole keys."""
+"""Lowering of ASOF JOIN: by the order of both sides' rows where its types have one, else as a running window."""
 
 from __future__ import annotations
 

@@ -62,13 +62,20 @@ def total(make: Rewrite, expression: Any) -> bool:
     """Whether a value can be computed before it is known that some row is compared with it: it does not throw."""
     kind = class_name(expression)
     if kind == "Cast":
-        cast = make.expressions.Cast
-        fits = bool(cast.canUpCast(expression.child().dataType(), expression.dataType()))
+        cast, given, wanted = make.expressions.Cast, expression.child().dataType(), expression.dataType()
+        fits = bool(cast.canUpCast(given, wanted)) or _rounds(given, wanted)
     elif kind in ("Add", "Subtract", "Multiply", "UnaryMinus"):
         fits = type_text(expression) in ("float", "double") or _uncut(make, expression)
     else:
         fits = kind in _TOTAL
     return fits and all(total(make, child) for child in make.catalyst.items(expression.children()))
+
+
+def _rounds(given: Any, wanted: Any) -> bool:
+    """Whether a decimal only loses places to another type: rounding may add a digit before the point."""
+    if class_name(given) != "DecimalType" or class_name(wanted) != "DecimalType":
+        return False
+    return bool(wanted.precision() - wanted.scale() > given.precision() - given.scale())
 
 
 def _uncut(make: Rewrite, expression: Any) -> bool:
