@@ -20,6 +20,7 @@ from headrace.engine.backfill import Backfill, Bases, circuits, sync_folder
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled
 from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
+from headrace.engine.forget import forget
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble
 from headrace.engine.quarantine import Quarantine
@@ -40,7 +41,6 @@ from headrace.state.run import open_run, write_run
 SELF = "headrace"  # the source of the log's own marks: a change of definitions is a commit too
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
 COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
-RETAINED_STEPS = 256  # published steps kept for readers that follow, beside what the slowest sink needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,25 +447,8 @@ class Maintainer:
 
     def forget(self) -> None:
         """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
-        sinks = [frontier for frontier, _, _ in self.catalog.sinks().values()]
-        needed = min(
-            [s.number for s in self.catalog.steps() if s.upto > min(sinks, default=self.frontier)], default=self.number
-        )
-        before = min(needed, self.number - RETAINED_STEPS)
         live = {c.feed for c in self.views.values()} | {r.feed for r in self.failures.records.values()}
-        also: set[str] = set()
-        with self.catalog.transaction():
-            for record in self.catalog.versions():
-                if record.feed not in live:
-                    self.catalog.forget_feed(record.feed)
-                    continue
-                base = self.catalog.base(record.feed)
-                if base is not None:
-                    self.catalog.forget_outputs(record.feed, min(base[0], before))
-                    also |= set(base[2])
-                also |= {o.path for o in self.catalog.outputs(-1, self.number, record.feed)}
-            if before > 0:
-                self.catalog.forget_steps(before)
+        also = forget(self.catalog, self.number, self.frontier, live)
         with self.lock:
             for pinned in self.pins.values():
                 also |= pinned

@@ -156,12 +156,56 @@ def read(catalog: Catalog, record: ViewRecord, upto_step: int | None = None) -> 
                 raise
             time.sleep(POLL_S)
             continue
-        names = [f"c{i}" for i in range(len(record.schema.columns))]
-        empty = arrow_schema(record.schema.columns).append(pa.field(WEIGHT, pa.int64())).empty_table()
-        parts = [t.select([*names, WEIGHT]).rename_columns(empty.column_names).cast(empty.schema) for t in tables]
-        rows = consolidate(pa.concat_tables([empty, *parts]))
+        rows = added(record, tables)
         return max(commit, last.upto if last and upto_step is None else commit), rows
     raise AssertionError("unreachable")
+
+
+def step_at(catalog: Catalog, commit: int) -> int:
+    """The number of the last published step up to ``commit``.
+
+    Raises ``state.missing`` when not every step after it is kept any more: then nothing tells what it held.
+    """
+    published = [step for step in catalog.steps() if step.published_us is not None]
+    later = [step for step in published if step.upto > commit]
+    if not later:
+        return published[-1].number if published else -1
+    if later[0].after > commit:
+        raise HeadraceError(
+            "state.missing",
+            f"what the views held at commit {commit} is not kept any more",
+            why=f"the oldest step that is kept begins at commit {later[0].after}",
+        )
+    return later[0].number - 1
+
+
+def as_of(catalog: Catalog, record: ViewRecord, commit: int) -> list[pa.Table]:
+    """Tables for ``added`` that give a view version's contents at a commit, which may lie before its base.
+
+    They stay readable when the files go. Raises ``state.missing`` as ``step_at`` does.
+    """
+    for attempt in range(ATTEMPTS):
+        step, base = step_at(catalog, commit), catalog.base(record.feed)
+        start, paths = (base[0], base[2]) if base else (-1, [])
+        between = catalog.outputs(min(start, step), max(start, step), record.feed)
+        try:
+            kept, moved = [open_run(path) for path in paths], [open_run(output.path) for output in between]
+        except HeadraceError:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            if catalog.base(record.feed) == base and step_at(catalog, commit) == step:
+                return kept + ([_negated(table) for table in moved] if step < start else moved)
+        time.sleep(POLL_S)
+    raise HeadraceError("state.missing", f"the files of view {record.schema.name} change faster than they can be read")
+
+
+def added(record: ViewRecord, tables: Sequence[pa.Table]) -> pa.Table:
+    """Stored deltas of a view version, added up: its columns and ``_w``."""
+    names = [f"c{i}" for i in range(len(record.schema.columns))]
+    empty = arrow_schema(record.schema.columns).append(pa.field(WEIGHT, pa.int64())).empty_table()
+    parts = [t.select([*names, WEIGHT]).rename_columns(empty.column_names).cast(empty.schema) for t in tables]
+    return consolidate(pa.concat_tables([empty, *parts]))
 
 
 def count(catalog: Catalog, record: ViewRecord) -> int:
@@ -205,13 +249,10 @@ def delta(record: ViewRecord, paths: list[str], instant: int | None = None) -> p
 
     ``instant``: only what changed at that instant of its step.
     """
-    names = [f"c{i}" for i in range(len(record.schema.columns))]
-    empty = arrow_schema(record.schema.columns).append(pa.field(WEIGHT, pa.int64())).empty_table()
     tables = [open_run(path) for path in paths]
     if instant is not None:
         tables = [table.filter(pc.equal(table["_i"], instant)) for table in tables]
-    parts = [t.select([*names, WEIGHT]).rename_columns(empty.column_names).cast(empty.schema) for t in tables]
-    return consolidate(pa.concat_tables([empty, *parts]))
+    return added(record, tables)
 
 
 def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Iterator[tuple[int, pa.Table]]:
@@ -226,9 +267,13 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
 def _swapped(before: pa.Table, after: pa.Table) -> list[pa.Table]:
     """One delta from the one contents to the other; with other columns two: the old rows go, the new ones come."""
     if before.schema != after.schema:
-        place = before.column_names.index(WEIGHT)
-        gone = before.set_column(place, before.schema.field(place), pc.negate(before[WEIGHT]))
+        gone = _negated(before)
         return [table for table in (gone, after) if table.num_rows]
     from headrace.state.rows import difference
 
     return [difference(after, before)]
+
+
+def _negated(table: pa.Table) -> pa.Table:
+    place = table.column_names.index(WEIGHT)
+    return table.set_column(place, table.schema.field(place), pc.negate(table[WEIGHT]))

@@ -1,0 +1,34 @@
+"""What the catalogue may forget of the past: steps and deltas that neither recovery, nor a sink, nor a reader needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from headrace.catalog.store import Catalog
+
+RETAINED_STEPS = 256  # published steps kept for readers that follow, beside what the slowest sink needs
+
+
+def forget(catalog: Catalog, number: int, frontier: int, live: Collection[str]) -> set[str]:
+    """Forgets what lies behind step ``number`` at commit ``frontier``; the files of feeds that are named still.
+
+    ``live``: the feeds of views that are kept. Of these stays every delta after the frontier of the slowest sink, its
+    first one too, whether or not a base holds it: contents at that sink's commit are the base without those.
+    """
+    slowest = min((reached for reached, _, _ in catalog.sinks().values()), default=frontier)
+    lacking = min((step.number for step in catalog.steps() if step.upto > slowest), default=number)
+    before = min(lacking, number - RETAINED_STEPS)
+    files: set[str] = set()
+    with catalog.transaction():
+        for record in catalog.versions():
+            if record.feed not in live:
+                catalog.forget_feed(record.feed)
+                continue
+            base = catalog.base(record.feed)
+            if base is not None:
+                catalog.forget_outputs(record.feed, min(base[0], before - 1))
+                files |= set(base[2])
+            files |= {output.path for output in catalog.outputs(-1, number, record.feed)}
+        if before > 0:
+            catalog.forget_steps(before)
+    return files
