@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,6 +85,22 @@ def error(failure: HeadraceError) -> None:
 def counted(number: int, what: str) -> str:
     """``1 row``, ``1,200 rows``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def cut(text: str, width: int | None = None) -> str:
+    """Text cut to ``width`` (default: that of the terminal) when it goes to a terminal; whole in a file or a pipe."""
+    if not sys.stdout.isatty():
+        return text
+    width = width or shutil.get_terminal_size().columns
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def size(count: int) -> str:
+    """``812 bytes``, ``3.4 MiB``."""
+    if count < 1024:
+        return f"{count} bytes"
+    power = min(4, (count.bit_length() - 1) // 10)
+    return f"{count / (1 << 10 * power):.1f} {' KMGT'[power]}iB"
 
 
 def error_text(failure: Mapping[str, str] | str) -> str:

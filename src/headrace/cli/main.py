@@ -16,6 +16,8 @@ from headrace.cli.commands import (
     drop,
     explain,
     init,
+    log_cat,
+    log_ls,
     plan,
     quarantine_list,
     show,
@@ -84,6 +86,13 @@ for _heading, _modules in SECTIONS:
         _name = _module.__name__.rpartition(".")[2]
         app.command(_name, cls=VerbHelp, epilog=_module.EPILOG, rich_help_panel=_heading)(_module.run)
 
+
+_log = typer.Typer(
+    cls=SectionHelp, help="Look at the log: what came in, transaction by transaction.", no_args_is_help=True
+)
+for _name, _module in (("ls", log_ls), ("cat", log_cat)):
+    _log.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
+app.add_typer(_log, name="log", rich_help_panel="Look closer")
 
 _quarantine = typer.Typer(cls=SectionHelp, help="Look at what tables could not take.", no_args_is_help=True)
 _quarantine.command("list", cls=VerbHelp, epilog=quarantine_list.EPILOG)(quarantine_list.run)

@@ -36,6 +36,17 @@ class FrameRef:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentRef:
+    """A segment file: its commits, its bytes in use, and whether it is the last one, to which the writer appends."""
+
+    name: str
+    first: int
+    last: int
+    bytes: int
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LogReport:
     """What ``verify`` walked: counts, and bytes in use."""
 
@@ -85,10 +96,23 @@ class LogReader:
 
         Work: the frames of the range; in a segment not looked at before also a walk over the heads before it.
         """
-        found = []
+        return [ref for ref, _ in self.frames(after, upto)]
+
+    def frames(self, after: int, upto: int) -> Iterator[tuple[FrameRef, FrameMeta]]:
+        """As ``refs``, one at a time, with each frame's table of contents; no payload is read."""
         for segment, offset, head in self._frames(after, upto):
             meta = segment.meta(offset, head)
-            found.append(FrameRef(segment.name, offset, head.first, head.last, meta.rows))
+            yield FrameRef(segment.name, offset, head.first, head.last, meta.rows), meta
+
+    def segments(self) -> list[SegmentRef]:
+        """The segments in order, from their headers alone; none when the log is empty."""
+        mark = self._mark()
+        names = [name for name in segment_names(self._path) if name <= segment_name(mark.segment)] if mark.end else []
+        headers = [Segment(self._path / name).header for name in names]
+        found = []
+        for header, following in zip(headers, [*headers[1:], None], strict=False):
+            last, used = (following.first - 1, following.previous_length) if following else (mark.end, mark.offset)
+            found.append(SegmentRef(segment_name(header.first), header.first, last, used, following is None))
         return found
 
     def read(self, refs: Iterable[FrameRef], relation: str, after: int, upto: int) -> Iterator[pa.RecordBatch]:
@@ -101,8 +125,8 @@ class LogReader:
 
     def origins(self, after: int, upto: int) -> Iterator[tuple[int, TransactionOrigin]]:
         """Commit number and origin of every transaction in (after, upto]."""
-        for segment, offset, head in self._frames(after, upto):
-            for commit, origin in enumerate(segment.meta(offset, head).origins(), start=head.first):
+        for ref, meta in self.frames(after, upto):
+            for commit, origin in enumerate(meta.origins(), start=ref.first):
                 if after < commit <= upto:
                     yield commit, origin
 

@@ -57,7 +57,7 @@ def shown(changes: pa.Table) -> list[dict[str, Any]]:
     return [
         {
             "commit": commit, "operation": operation, "reason": reason,
-            "row": {n: v for i, (n, v) in enumerate(zip(names, row, strict=True)) if not _left_out(unchanged, i)},
+            "row": {n: v for i, (n, v) in enumerate(zip(names, row, strict=True)) if not left_out(unchanged, i)},
         }
         for (commit, operation, reason, unchanged), row in zip(heads, cells, strict=True)
     ]  # fmt: skip
@@ -69,5 +69,6 @@ def text(row: Mapping[str, Any]) -> str:
     return whole if len(whole) <= TEXT_MAX else whole[: TEXT_MAX - 1] + "…"
 
 
-def _left_out(marks: bytes | None, ordinal: int) -> bool:
+def left_out(marks: bytes | None, ordinal: int) -> bool:
+    """Whether a change left that column out, by its ``_unchanged``."""
     return marks is not None and len(marks) > ordinal // 8 and bool(marks[ordinal // 8] >> ordinal % 8 & 1)

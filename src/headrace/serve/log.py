@@ -1,0 +1,130 @@
+"""What the log holds: its segments, and the rows and positions of each table and source. Reads no row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.catalog.store import Catalog
+from headrace.log.layout import FrameMeta
+from headrace.log.read import FrameRef, SegmentRef
+from headrace.serve.history import reader_of, time_text
+from headrace.serve.snapshot import catalog_path
+
+_TOLD = 1_000  # frames between two looks at how far it is
+
+
+@dataclass(slots=True)
+class _Span:
+    """Rows, and the oldest and newest commit time in microseconds, of some frames."""
+
+    rows: int = 0
+    oldest_us: int | None = None
+    newest_us: int | None = None
+
+    def add(self, rows: int, oldest_us: int, newest_us: int) -> None:
+        self.rows += rows
+        self.oldest_us = oldest_us if self.oldest_us is None else min(self.oldest_us, oldest_us)
+        self.newest_us = newest_us if self.newest_us is None else max(self.newest_us, newest_us)
+
+    def shown(self) -> dict[str, Any]:
+        return {"rows": self.rows, "oldest": time_text(self.oldest_us), "newest": time_text(self.newest_us)}
+
+
+@dataclass(slots=True)
+class _Feed:
+    """A table in the log; ``sources``: those that every frame with rows of it has transactions of."""
+
+    sources: set[str]
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Source:
+    commits: int = 0
+    last: int = 0
+    position: str = ""
+    committed_us: int = 0
+
+
+@dataclass(slots=True)
+class _Held:
+    """All of it, added up frame by frame."""
+
+    whole: _Span = field(default_factory=_Span)
+    segments: dict[str, _Span] = field(default_factory=dict)
+    feeds: dict[str, _Feed] = field(default_factory=dict)
+    sources: dict[str, _Source] = field(default_factory=dict)
+
+    def add(self, ref: FrameRef, meta: FrameMeta) -> None:
+        rows, times = sum(ref.rows.values()), meta.committed_us
+        for span in (self.whole, self.segments.setdefault(ref.segment, _Span())):
+            span.add(rows, min(times), max(times))
+        names = {name for name, _ in meta.sources}
+        for table, payload in meta.payloads.items():
+            feed = self.feeds.setdefault(table, _Feed(names))
+            feed.sources = feed.sources & names
+            feed.rows, feed.bytes = feed.rows + payload.rows, feed.bytes + payload.length
+        at = 0
+        for name, count in meta.sources:
+            at += count
+            source = self.sources.setdefault(name, _Source())
+            source.commits, source.last = source.commits + count, ref.first + at - 1
+            source.position, source.committed_us = meta.positions[at - 1], times[at - 1]
+
+
+def overview(project_path: Path, on_progress: Callable[[dict[str, Any]], None] = lambda event: None) -> dict[str, Any]:
+    """``{"segments", "total", "tables", "sources"}`` of the durable log now, as JSON values.
+
+    Work: the heads and tables of contents of all frames, about 10 µs each; ``on_progress`` hears how far it is.
+    """
+    reader = reader_of(project_path)
+    segments = reader.segments()
+    end = segments[-1].last if segments else 0
+    held = _Held()
+    for number, (ref, meta) in enumerate(reader.frames(0, end)):
+        held.add(ref, meta)
+        if number % _TOLD == 0:
+            on_progress({"text": "reading the log's contents, commits", "done": ref.last, "total": end})
+    of_table = _of_table(project_path)
+    total = {"segments": len(segments), "commits": end, "bytes": sum(segment.bytes for segment in segments)}
+    return {
+        "segments": [_segment(segment, held.segments[segment.name]) for segment in segments],
+        "total": {**total, **held.whole.shown()},
+        "tables": [
+            {"table": name, "source": _owner(of_table.get(name), feed), "rows": feed.rows, "bytes": feed.bytes}
+            for name, feed in sorted(held.feeds.items())
+        ],
+        "sources": [
+            {
+                "source": name, "commits": source.commits, "last": source.last,
+                "committed_at": time_text(source.committed_us), "position": source.position,
+            }
+            for name, source in sorted(held.sources.items())
+        ],
+    }  # fmt: skip
+
+
+def _segment(segment: SegmentRef, span: _Span) -> dict[str, Any]:
+    return {
+        "segment": segment.name, "first": segment.first, "last": segment.last,
+        "commits": segment.last - segment.first + 1, "bytes": segment.bytes, "active": segment.active, **span.shown(),
+    }  # fmt: skip
+
+
+def _owner(known: str | None, feed: _Feed) -> str | None:
+    """The one source whose transactions hold all its rows; where the frames leave a choice, the catalogue's."""
+    return next(iter(feed.sources)) if len(feed.sources) == 1 else known
+
+
+def _of_table(project_path: Path) -> dict[str, str]:
+    if not catalog_path(project_path).exists():
+        return {}
+    catalog = Catalog(catalog_path(project_path), read_only=True)
+    try:
+        return {name: source for name, (source, _) in catalog.relations().items()}
+    finally:
+        catalog.close()
