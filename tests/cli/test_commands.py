@@ -111,6 +111,29 @@ class Answers:
             "sinks": [{"name": "out", "type": "postgres", "state": "down", "frontier": 900, "error": error}],
         }  # fmt: skip
 
+    def frontier(self) -> dict[str, Any]:
+        error = {"code": "sink.connect", "what": "no route to host", "where": "", "why": "", "next": ""}
+        return {
+            "commit": 1042, "least": 900, "lag": 142, "behind_s": 31.5,
+            "views": [
+                {"name": "revenue", "state": "live", "reason": "", "commit": 1040, "lag": 2, "behind_s": 0.25,
+                 "in_least": True},
+                {"name": "draw", "state": "failed", "reason": "it divides\nby zero", "commit": 7, "lag": 1035,
+                 "behind_s": 900.0, "in_least": False},
+            ],
+            "sinks": [{"name": "out", "state": "failed", "error": error, "commit": 900, "lag": 142, "behind_s": 31.5,
+                       "in_least": True}],
+        }  # fmt: skip
+
+    def wait_for(
+        self, token: str, timeout_s: float, view: str | None, sink: str | None, on_progress: Any
+    ) -> dict[str, Any]:
+        self.asked.append((token, timeout_s, view, sink))
+        if token == "1042":
+            why = "sink out is at commit 900, failed: [sink.connect] no route to host"
+            raise HeadraceError("wait.timeout", "not reached", why=why)
+        return {"token": token, "commit": 1031, "reached": 1040, "of": f"view {view}"}
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -235,6 +258,38 @@ def test_status_shows_every_part_and_its_error(folder: Path, answers: Answers) -
     assert json.loads(run(folder, "status", "--json").stdout)["sinks"][0]["frontier"] == 900
 
 
+def test_frontier_names_the_least_and_who_is_not_in_it(folder: Path, answers: Answers) -> None:
+    lines = run(folder, "frontier").stdout.splitlines()
+    assert lines[:2] == [
+        "running; the log is at commit 1,042",
+        "every live view and every sink has reached commit 900, 142 commits and 31.5 s behind",
+    ]
+    words = [line.split() for line in lines]
+    assert words[4] == ["name", "state", "commit", "lag", "behind", "s"]
+    assert words[6:8] == [["revenue", "live", "1040", "2", "0.25"], ["draw", "failed", "7", "1035", "900.0"]]
+    assert lines[8] == "  draw: stale, not in the least: it divides; by zero"
+    assert words[-2] == ["out", "failed", "900", "142", "31.5"]
+    assert lines[-1] == "  out: [sink.connect] no route to host"
+    assert json.loads(run(folder, "frontier", "--json").stdout)["least"] == 900
+
+
+def test_wait_prints_the_commit_or_fails_with_who_is_late(folder: Path, answers: Answers) -> None:
+    done = run(folder, "wait", "--token", "shop:0/16B3748", "--view", "revenue", "--timeout", "5")
+    assert (done.returncode, done.stdout) == (
+        0, "shop:0/16B3748 is commit 1,031; view revenue has reached commit 1,040\n",
+    )  # fmt: skip
+    done = run(folder, "wait", "--token", "1031", "--view", "revenue")
+    assert done.stdout == "view revenue has reached commit 1,040\n"
+    assert json.loads(run(folder, "wait", "--token", "1031", "--json").stdout)["reached"] == 1040
+    done = run(folder, "wait", "--token", "1042", "--sink", "out")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "sink out is at commit 900, failed: [sink.connect] no route to host" in done.stderr
+    assert answers.asked == [
+        ("shop:0/16B3748", 5.0, "revenue", None), ("1031", 60.0, "revenue", None), ("1031", 60.0, None, None),
+        ("1042", 60.0, None, "out"),
+    ]  # fmt: skip
+
+
 def test_drop_asks_first_and_refuses_what_others_read(folder: Path, answers: Answers) -> None:
     done = run(folder, "drop", "revenue")
     assert done.returncode == 2
@@ -279,7 +334,8 @@ def test_an_error_says_what_where_why_and_next(folder: Path, answers: Answers) -
 @pytest.mark.parametrize(
     "arguments",
     [["nonsense"], ["show"], ["sql"], ["views", "--nonsense"], ["sql", "x", "--limit", "many"], ["drop"],
-     ["drop", "a", "--all", "--yes"], ["show", "a", "--csv", "--json"]],
+     ["drop", "a", "--all", "--yes"], ["wait"], ["wait", "--token", "1", "--view", "a", "--sink", "b"],
+     ["show", "a", "--csv", "--json"]],
 )  # fmt: skip
 def test_wrong_usage_has_status_2(folder: Path, arguments: list[str]) -> None:
     done = run(folder, *arguments)

@@ -22,7 +22,9 @@ import pytest
 
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.control import lock
+from headrace.log.append import LogWriter
 from headrace.model.schema import Column, ViewSchema
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.state.run import write_run
 
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -99,6 +101,20 @@ def test_a_stopped_project_still_tells_how_far_its_sinks_are(published: Publishe
     published.catalog.put_sink("out", 7, "", 1)
     answer = json.loads(run(published.folder, "status", "--json").stdout)
     assert answer["sinks"] == [{"name": "out", "state": "stopped", "frontier": 7, "lag": 3}]
+
+
+def test_a_stopped_project_tells_its_frontier_and_what_was_reached(published: Published) -> None:
+    with LogWriter(published.folder / ".headrace/log") as log:
+        log.append(TransactionBatch((TransactionOrigin("shop", "", 1),) * 12, {}))
+    answer = json.loads(run(published.folder, "frontier", "--json").stdout)
+    assert (answer["state"], answer["commit"], answer["least"], answer["lag"]) == ("stopped", 12, 10, 2)
+    done = run(published.folder, "wait", "--token", "10")
+    assert (done.returncode, done.stdout) == (0, "every live view and every sink has reached commit 10\n")
+    done = run(published.folder, "wait", "--token", "11", "--view", "Revenue")
+    assert done.returncode == 1
+    assert "[project.not_running]" in done.stderr
+    assert "commit 11 is not reached yet: view revenue is at commit 10" in done.stderr
+    assert "the log ends at commit 12" in run(published.folder, "wait", "--token", "13").stderr
 
 
 def test_show_prints_the_rows_of_one_commit(published: Published) -> None:

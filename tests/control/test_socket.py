@@ -24,6 +24,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.control import lock, socket, up, verbs
+from headrace.engine.frontier import WAITERS
 from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
 
@@ -63,6 +64,18 @@ class Recorder:
 
     def status(self) -> dict[str, Any]:
         return {"commit": 7, "frontier": 7, "views": [{"name": "a"}], "sources": [], "sinks": []}
+
+    def frontier(self) -> dict[str, Any]:
+        return {"commit": 7, "least": 5, "lag": 2, "behind_s": 0.5, "views": [], "sinks": []}
+
+    def wait_for(
+        self, token: str, timeout_s: float, view: str | None, sink: str | None, on_progress: verbs.Progress
+    ) -> dict[str, Any]:
+        self.calls.append(("wait", token, timeout_s, view, sink))
+        while token == "8":
+            on_progress({"text": "waiting"})
+            time.sleep(0.01)
+        return {"token": token, "commit": 7, "reached": 7, "of": f"view {view}"}
 
     def start(self) -> None:
         self.calls.append(("start",))
@@ -115,12 +128,17 @@ def test_each_verb_reaches_the_pipeline_with_its_arguments(folder: Path) -> None
         assert told[-2:] == [{"text": "a", "done": 1, "total": 2}, {"text": "a", "done": 2, "total": 2}]
         ask(folder, "verify", views=[])
         assert ask(folder, "status")[0]["pid"] == os.getpid()
+        assert ask(folder, "frontier")[0]["least"] == 5
+        assert ask(folder, "wait", token="shop:0/1", view="a", timeout=2)[0]["reached"] == 7
+        ask(folder, "wait", token=7, sink="out")
     assert recorder.calls == [
         ("plan", ["a", "b"]),
         ("apply", ["a", "b"]),
         ("explain", "a"),
         ("verify", ["b"]),
         ("verify", None),
+        ("wait", "shop:0/1", 2.0, "a", None),
+        ("wait", "7", 60.0, None, "out"),
     ]
 
 
@@ -305,6 +323,27 @@ def test_a_client_that_leaves_ends_verify_but_not_apply(folder: Path) -> None:
         while not recorder.calls and time.monotonic() < until:
             time.sleep(0.01)
     assert recorder.calls == [("apply", ["a", "b"])]
+
+
+def test_a_client_that_leaves_ends_its_wait_and_others_are_served_meanwhile(folder: Path) -> None:
+    ended = threading.Event()
+
+    class Waiting(Recorder):
+        def wait_for(self, *arguments: Any) -> dict[str, Any]:
+            try:
+                return super().wait_for(*arguments)
+            finally:
+                ended.set()
+
+    assert 2 * WAITERS <= socket.CLIENTS
+    with serving(folder, Waiting()):
+        with sockets.socket(sockets.AF_UNIX) as connection:
+            connection.connect(str(folder / socket.FILE))
+            connection.sendall(b'{"verb": "wait", "arguments": {"token": "8", "timeout": 3600}}\n')
+            assert b"progress" in connection.recv(1000)
+            assert ask(folder, "frontier")[0]["least"] == 5
+            assert not ended.is_set()
+        assert ended.wait(10)
 
 
 def test_many_calls_at_once_each_get_their_own_answer(folder: Path) -> None:

@@ -15,6 +15,7 @@ from headrace.cli.commands import (
     demo,
     drop,
     explain,
+    frontier,
     init,
     log_cat,
     log_ls,
@@ -29,6 +30,7 @@ from headrace.cli.commands import (
     verify,
     version,
     views,
+    wait,
     watch,
 )
 from headrace.cli.help import SectionHelp, VerbHelp
@@ -46,7 +48,7 @@ headrace watch VIEW              # its changes as they come
 SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Begin", (demo, init)),
     ("Run a project", (plan, up, apply, status, stop)),
-    ("Read views", (views, show, watch, sql)),
+    ("Read views", (views, show, watch, sql, wait, frontier)),
     ("Look closer", (explain, verify, test)),
     ("Remove", (drop,)),
     ("Other", (version,)),

@@ -33,6 +33,12 @@ class PipelineVerbs(Protocol):
 
     def status(self) -> dict[str, Any]: ...
 
+    def frontier(self) -> dict[str, Any]: ...
+
+    def wait_for(
+        self, token: int | str, timeout_s: float, view: str | None, sink: str | None, on_progress: Progress | None
+    ) -> dict[str, Any]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Running:

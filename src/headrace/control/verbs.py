@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.project import read
-from headrace.control import apply, drop, explain, lock, plan, socket, sql, status, stop, verify
+from headrace.control import apply, drop, explain, frontier, lock, plan, socket, sql, status, stop, verify, wait
 from headrace.control.running import PipelineVerbs, Progress, Running, Verb
 from headrace.model.errors import HeadraceError
 
@@ -17,11 +17,13 @@ VERBS: dict[str, Verb] = {
     "apply": apply.run,
     "drop": drop.run,
     "explain": explain.run,
+    "frontier": frontier.run,
     "plan": plan.run,
     "sql": sql.run,
     "status": status.run,
     "stop": stop.run,
     "verify": verify.run,
+    "wait": wait.run,
 }
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
 CHANGING = ("apply", "drop")  # one at a time

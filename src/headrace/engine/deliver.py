@@ -30,8 +30,19 @@ class Deliver(threading.Thread):
         self.frontier: int | None = None
         self.rows = 0
         self.quarantined: Mapping[str, int] = {}
+        self._before = catalog.sinks().get(sink.name, (0,))[0]  # reached by an earlier process
         self._published = threading.Event()
         self._closed = threading.Event()
+
+    @property
+    def reached(self) -> int:
+        """The commit up to which the sink's store has the views."""
+        return self._before if self.frontier is None else self.frontier
+
+    @property
+    def ended(self) -> HeadraceError | None:
+        """What it failed with for good: nothing more is delivered."""
+        return self.error if self.error is not None and not self.is_alive() else None
 
     def wake(self) -> None:
         """A step was published."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from headrace.log.append import LogWriter
@@ -39,12 +40,37 @@ class Ingest(threading.Thread):
         self.rows = 0
         self.ready = threading.Event()
         self.caught_up = threading.Event()  # what was at the source at the start is in the log
+        self.seen: tuple[str, int] | None = None  # all of the source up to this position is in the log by that commit
         self._wanted = tables
         self._closed = threading.Event()
+        self._commit = log.end  # by which the log has all that the source has given
+        self._watchers = 0
+        self._guard = threading.Lock()
 
     def follow(self, tables: frozenset[str]) -> None:
         """Also follow these tables, from the source's own thread."""
         self._wanted = self._wanted | tables
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The tables that are to be followed; some of them may not be yet."""
+        return self._wanted
+
+    @property
+    def ended(self) -> HeadraceError | None:
+        """What it failed with for good: nothing more comes of it."""
+        return self.error if self.error is not None and not self.is_alive() else None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """``seen`` is kept up to date inside the block."""
+        with self._guard:
+            self._watchers += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._watchers -= 1
 
     def close(self) -> None:
         self._closed.set()
@@ -80,6 +106,7 @@ class Ingest(threading.Thread):
                 self.tables = self._wanted
             batch = self.source.poll(POLL_S)
             if batch is None:
+                self.look()
                 if not self.caught_up.is_set() and self._wanted == self.tables and self.source.caught_up():
                     self.caught_up.set()
                 continue
@@ -100,8 +127,15 @@ class Ingest(threading.Thread):
                 self.begun = None
             self.source.confirm(batch, first)
             self.rows += batch.rows
+            self._commit = first + len(batch.origins) - 1
+            self.look()
             if self.error is not None:
                 self.recovered()
+
+    def look(self) -> None:
+        """Note how far the source is, if anybody wants to know. All that was polled is in the log."""
+        if self._watchers and (position := self.source.seen()) is not None:
+            self.seen = (position, self._commit)
 
     @property
     def pushes(self) -> bool:

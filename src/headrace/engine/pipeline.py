@@ -23,6 +23,7 @@ from headrace.engine.clock import shown
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
+from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer, columns
@@ -30,13 +31,14 @@ from headrace.engine.plan import called, changes
 from headrace.engine.reopen import reopen
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
-from headrace.engine.status import Clock, status
+from headrace.engine.status import status
 from headrace.log.append import LogWriter
 from headrace.model.clock import CLOCK
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.serve import snapshot
+from headrace.serve.frontier import Clock
 from headrace.sources.base import Source
 from headrace.sql.admit import admit
 from headrace.sql.errors import analysis_error
@@ -64,6 +66,7 @@ class Pipeline:
         self._commands: queue.Queue[tuple[Callable[[], Any], Future[Any]]] = queue.Queue()
         self._stopping = threading.Event()
         self._stopped = threading.Event()
+        self._waits = Waits(self)
         self._thread: threading.Thread | None = None
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
         self._goal: int | None = None  # the log's end when every source had caught up
@@ -150,6 +153,10 @@ class Pipeline:
         if self._goal is None or self.maintainer.frontier < self._goal:
             return False
         return all((deliver.frontier or 0) >= self._goal for deliver in delivers)
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
 
     def _run(self) -> None:
         """The engine's thread: steps while there are commits, commands between them, else wait for the log."""
@@ -316,6 +323,7 @@ class Pipeline:
     def follow(self, tables: attach.Tables, compilation: Compilation) -> None:
         """Each source follows the tables that views use, and no other."""
         for name, source in self.sources.items():
+            source.answers = self
             wanted = frozenset(t for t in compilation.tables if tables[t][0] == name)
             if name in self.ingests:
                 self.ingests[name].follow(wanted)
@@ -356,15 +364,21 @@ class Pipeline:
         commit: int = found.submit({"changes": changes}).result()
         return commit
 
-    def wait_for(self, commit: int, timeout_s: float = 60.0) -> None:
-        """Until every view has reached ``commit``: read your own writes. ``TimeoutError`` after ``timeout_s``."""
-        end = time.monotonic() + timeout_s
-        while self.maintainer.frontier < commit:
-            if self.error is not None:
-                raise self.error
-            if time.monotonic() > end:
-                raise TimeoutError(f"the views are at commit {self.maintainer.frontier}, not yet at {commit}")
-            time.sleep(0.002)
+    def wait_for(
+        self, token: int | str, timeout_s: float = 60.0, view: str | None = None, sink: str | None = None,
+        on_progress: Progress | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Until every live view and every sink, or just that view or sink, has reached a write: read your own writes.
+
+        ``token``: a commit number, or ``SOURCE:POINT`` (PostgreSQL: an LSN read after the commit). The answer:
+        ``{"token", "commit", "reached", "of"}``. Raises ``HeadraceError``: wait.token, wait.busy, view.unknown,
+        sink.unknown, view.failed, and after ``timeout_s`` wait.timeout, which is a ``TimeoutError`` too.
+        """
+        return self._waits.wait_for(token, timeout_s, view, sink, on_progress)
+
+    def frontier(self) -> dict[str, Any]:
+        """Which commit each view and sink has reached, and ``least``, the least of them: see ``serve.frontier``."""
+        return frontier(self)
 
     def show(self, view: str) -> pa.Table:
         """A view's rows now, each as often as it stands there."""

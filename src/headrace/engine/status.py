@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
-from headrace.log.read import LogReader
 from headrace.serve import quarantine, snapshot
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from headrace.engine.pipeline import Pipeline
-
-
-class Clock:
-    """Tells how long ago the log got what someone lacks. May be asked from any thread."""
-
-    def __init__(self, log: Path) -> None:
-        self._reader = LogReader(log)
-        self._lock = threading.Lock()
-
-    def behind_s(self, reached: int, end: int) -> float:
-        """Seconds since the source made the first commit after ``reached``; 0 when there is none up to ``end``."""
-        if reached >= end:
-            return 0.0
-        with self._lock:
-            found = next(self._reader.origins(reached, reached + 1), None)
-        return max(0.0, round(time.time() - found[1].committed_us / 1e6, 3)) if found else 0.0
 
 
 def status(pipeline: Pipeline) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +129,15 @@ class LogReader:
             for commit, origin in enumerate(meta.origins(), start=ref.first):
                 if after < commit <= upto:
                     yield commit, origin
+
+    def newest_first(self) -> Iterator[tuple[int, int, Mapping[str, str]]]:
+        """Segment by segment: its commits as (after, upto], and the last position of each source before it."""
+        mark = self._mark()
+        upto = mark.end
+        for name in reversed([name for name in segment_names(self._path) if name <= segment_name(mark.segment)]):
+            header = self._segment(name).header
+            yield header.first - 1, upto, header.positions
+            upto = header.first - 1
 
     def verify(self) -> LogReport:
         """Walk the whole durable log: headers, chain, commit numbers, every checksum. Raises ``log.corrupt``."""

@@ -55,6 +55,7 @@ CODES: dict[str, str] = {
     "source.busy": "A push source takes no more for now.",
     "source.file": "A file does not have the form it should have, or was changed after it was read.",
     # sinks
+    "sink.unknown": "There is no sink of that name.",
     "sink.connect": "The sink cannot be reached.",
     "sink.auth": "The sink refuses the user or the password.",
     "sink.rights": "The sink's role lacks a right.",
@@ -63,6 +64,10 @@ CODES: dict[str, str] = {
     "sink.fenced": "Another instance has taken over this sink.",
     "sink.value": "The sink's store cannot hold a value or a name.",
     "sink.refused": "The sink's store refused a statement.",
+    # waiting for a write
+    "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",
+    "wait.timeout": "Views or sinks have not reached a write in the time given.",
+    "wait.busy": "Too many wait at once.",
     # internal
     "internal": "A fault in Headrace itself.",
 }

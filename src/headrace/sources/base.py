@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch
+
+
+class Answers(Protocol):
+    """What the clients of a push source may ask of the engine; from any thread."""
+
+    def frontier(self) -> dict[str, Any]:
+        """Which commit each view and sink has reached, and the least of them."""
+
+    def wait_for(
+        self, token: int | str, timeout_s: float, view: str | None, sink: str | None,
+        on_progress: Callable[[dict[str, Any]], None] | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Wait until views and sinks have reached a write; what ``on_progress`` raises ends it.
+
+        Raises ``HeadraceError``: wait.token, wait.timeout, wait.busy, view.unknown, view.failed, sink.unknown.
+        """
 
 
 class Source(ABC):
@@ -18,12 +37,14 @@ class Source(ABC):
     ``copies``: whether a start without a position, or ``add``, delivers the whole contents of a table. Of a table in
     ``held`` (set by the engine) the log may hold rows of an earlier time: its copy begins by emptying it. Tables in
     ``refuses`` stop the engine at a strict change that does not fit what they hold; of others it is set aside.
+    ``answers`` (set by the engine before ``start``) is what a push source may pass on to its clients.
     """
 
     name: str
     copies: bool = False
     held: frozenset[str] = frozenset()
     refuses: frozenset[str] = frozenset()
+    answers: Answers | None = None
 
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:
@@ -62,6 +83,26 @@ class Source(ABC):
         ``headrace up --once`` ends then. A source that clients push to holds nothing of its own.
         """
         return True
+
+    def holding(self, point: str, tables: frozenset[str]) -> Callable[[str], bool]:
+        """A test of positions: whether a log that has one holds all that had happened to ``tables`` by ``point``.
+
+        ``point`` is spelled as users of the source read it there. Called at any time, also without ``start``. Raises
+        ``wait.token`` for what is no such point, and where positions have no order.
+        """
+        raise HeadraceError(
+            "wait.token",
+            f"'{point}' is no point of the source '{self.name}' that can be waited for",
+            why="the positions of a source of this type have no order that its users can read",
+            next="wait for a commit number",
+        )
+
+    def seen(self) -> str | None:
+        """A position up to which all has been polled, though no transaction may stand there; None: not known now.
+
+        The engine asks between two polls while somebody waits for a point of the source.
+        """
+        return None
 
     def endpoint(self) -> dict[str, str]:
         """``endpoint`` and ``token_file`` of a source that clients push to; empty for one that is pulled from."""

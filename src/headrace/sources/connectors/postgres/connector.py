@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from headrace.sources.connectors.postgres.snapshot import Exported, Snapshot
 from headrace.sources.connectors.postgres.stream import (
     Received,
     ReplicationStream,
+    lsn_given,
     lsn_number,
     lsn_text,
     parse_position,
@@ -234,6 +235,24 @@ class PostgresSource(Source):
             stream.ask()
             return False
         return True
+
+    def holding(self, point: str, tables: frozenset[str]) -> Callable[[str], bool]:
+        """See ``Source.holding``; ``point`` is an LSN that the server showed after a commit."""
+        lsn = lsn_given(point)
+
+        def holds(position: str) -> bool:
+            reached, recorded = parse_position(position)
+            return reached >= lsn and tables <= recorded
+
+        return holds
+
+    def seen(self) -> str | None:
+        """See ``Source.seen``: also where others' transactions, or none, brought the server's log that far."""
+        if self._loading or self._start_at is not None or self._refused is not None:
+            return None  # what the stream has brought is not all in the log yet, or will never be
+        stream = self._running()
+        stream.ask()
+        return position_text(stream.reached, self._position_tail())
 
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
         self._confirmed, _ = parse_position(batch.origins[-1].position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +29,7 @@ ASK_SECONDS = 0.2  # how often the server is asked how far it is, while somebody
 SLOT_TIMEOUT = "60s"  # making a slot waits for every transaction that is open at that moment
 _LOOK_EVERY = 2048  # messages between two looks at the clock
 
+_LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _XLOG_DATA, _KEEPALIVE = b"wk"
 _ROWS = (pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE)
 
@@ -40,6 +42,15 @@ def lsn_text(lsn: int) -> str:
 def lsn_number(text: str) -> int:
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) | int(low, 16)
+
+
+def lsn_given(text: str) -> int:
+    """An LSN as a user gives it. Raises ``HeadraceError``: wait.token."""
+    if not _LSN.fullmatch(text.strip()):
+        raise HeadraceError(
+            "wait.token", f"'{text}' is no LSN", next="an LSN is what pg_current_wal_lsn() prints: 16/B374D848"
+        )
+    return lsn_number(text.strip())
 
 
 def position_tail(tables: Iterable[str]) -> str:
