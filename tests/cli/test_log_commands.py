@@ -194,12 +194,66 @@ def test_a_table_has_one_source_although_groups_mix_them(tmp_path: Path) -> None
     assert found == {"orders": ("shop", 1), "clicks": ("web", 1), "gone": ("web", 2)}
 
 
-@pytest.mark.parametrize("verb", ["ls", "cat"])
+def test_verify_counts_a_sound_log(logged: Logged) -> None:
+    done = run(logged.folder, "verify", "--json")
+    answer = json.loads(done.stdout)
+    files = list(logged.log.glob("*.segment"))
+    assert (done.returncode, answer["damage"], answer["readable"]) == (0, [], [{"first": 1, "last": 300}])
+    assert (answer["segments"], answer["commits"]) == (len(files), 300)
+    assert answer["rows"] == sum(len(changes) for _, changes in logged.random.made)
+    assert answer["bytes"] == sum(file.stat().st_size for file in files)
+    assert run(logged.folder, "verify").stdout.endswith("sound: every byte in use is as it was written\n")
+
+
+def test_verify_names_what_is_damaged_what_is_lost_and_what_stands(tmp_path: Path) -> None:
+    project = Logged(tmp_path, 100)
+    refs = LogReader(project.log).refs(0, 100)
+    ref = next(ref for ref in refs if ref.first > 40 and "orders" in ref.rows)
+    file = project.log / ref.segment
+    whole = file.read_bytes()
+    at = whole.index(b"amount", ref.offset)
+    file.write_bytes(whole[:at] + b"amouMt" + whole[at + 6 :])
+    done = run(tmp_path, "verify", "--json")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert answer["damage"] == [
+        {
+            "segment": ref.segment,
+            "offset": ref.offset,
+            "first": ref.first,
+            "last": ref.last,
+            "table": "orders",
+            "why": "the checksum of the rows of orders differs",
+        }
+    ]
+    assert answer["readable"] == [{"first": 1, "last": ref.first - 1}, {"first": ref.last + 1, "last": 100}]
+    assert cat(project, "--to", str(ref.first - 1)) == project.expected(1, ref.first - 1)
+    assert cat(project, "--from", str(ref.last + 1)) == project.expected(ref.last + 1)
+    failed = run(tmp_path, "cat")
+    assert (failed.returncode, "log.corrupt" in failed.stderr) == (1, True)
+    done = run(tmp_path, "verify")
+    commits = f"commit {ref.first}" if ref.first == ref.last else f"commits {ref.first} to {ref.last}"
+    assert (
+        f"{ref.segment}, offset {ref.offset:,}: the checksum of the rows of orders differs; cannot be read: rows of orders in {commits}\n"
+        in done.stdout
+    )
+    assert (
+        f"1 damaged place; commits that can be read in whole: 1 to {ref.first - 1}, {ref.last + 1} to 100"
+        in done.stdout
+    )
+    assert f"next: restore {ref.segment} in .headrace/log from a copy" in done.stdout
+    file.write_bytes(whole)
+    (project.log / "durable").write_bytes(b"x" * 32)
+    done = run(tmp_path, "verify")
+    assert (done.returncode, "`headrace up` makes the mark anew" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("verb", ["ls", "cat", "verify"])
 def test_an_empty_log_says_so(tmp_path: Path, verb: str) -> None:
     (tmp_path / "headrace.yaml").write_text("")
     done = run(tmp_path, verb)
     assert done.returncode == 0
-    assert "no transaction has come in yet" in done.stdout + done.stderr
+    assert ("0 commits" if verb == "verify" else "no transaction has come in yet") in done.stdout + done.stderr
     assert not (tmp_path / ".headrace").exists()
 
 

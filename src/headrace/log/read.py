@@ -15,6 +15,7 @@ import pyarrow as pa
 from headrace.log.layout import FrameHead, FrameMeta, Mark, corrupt, segment_name
 from headrace.log.merge import coalesced
 from headrace.log.segment import Segment, read_mark, segment_names
+from headrace.log.verify import LogReport, verify
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionOrigin
 
@@ -44,17 +45,6 @@ class SegmentRef:
     last: int
     bytes: int
     active: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LogReport:
-    """What ``verify`` walked: counts, and bytes in use."""
-
-    segments: int
-    frames: int
-    end: int
-    rows: dict[str, int]
-    bytes: int
 
 
 class LogReader:
@@ -140,35 +130,11 @@ class LogReader:
             upto = header.first - 1
 
     def verify(self) -> LogReport:
-        """Walk the whole durable log: headers, chain, commit numbers, every checksum. Raises ``log.corrupt``."""
-        mark = self._mark()
-        names = [name for name in segment_names(self._path) if name <= segment_name(mark.segment)]
-        frames = used = end = 0
-        rows: dict[str, int] = {}
-        previous = (0, 0, bytes(16))
-        for name in names:
-            segment = Segment(self._path / name)
-            header, offset, link = segment.header, segment.start, segment.digest
-            if (header.previous_first, header.previous_length, header.previous) != previous or header.first != end + 1:
-                raise corrupt(name, 0, "the segment does not follow from the one before it")
-            stop = self._used(name, names, mark)
-            while offset < stop:
-                head, meta = segment.check(offset, end + 1, link)
-                _check_counts(segment, offset, head, meta)
-                for relation, count in meta.rows.items():
-                    rows[relation] = rows.get(relation, 0) + count
-                link, end = segment.digest_at(offset), head.last
-                offset, frames = offset + head.length, frames + 1
-            previous = (header.first, offset, link)
-            used += offset
-        if end != mark.end:
-            raise corrupt(segment_name(mark.segment), mark.offset, f"the log ends with commit {end}, not {mark.end}")
-        return LogReport(len(names), frames, end, rows, used)
-
-    def _used(self, name: str, names: list[str], mark: Mark) -> int:
-        """How many bytes of the segment are in use: its successor says, or the mark."""
-        following = names[names.index(name) + 1 :]
-        return Segment(self._path / following[0]).header.previous_length if following else mark.offset
+        """Walk the whole durable log: headers, chain, commit numbers, every byte. Raises the first ``log.corrupt``."""
+        report = verify(self._path)
+        if report.damages:
+            raise report.damages[0].error()
+        return report
 
     def _batches(self, refs: Iterable[FrameRef], relation: str, after: int, upto: int) -> Iterator[pa.RecordBatch]:
         for ref in refs:
@@ -198,9 +164,9 @@ class LogReader:
             names = self._names
         place = max(0, bisect_right(names, segment_name(after + 1)) - 1)
         for at in range(place, len(names)):
-            segment = self._segment(names[at])
-            if segment.header.first > upto:
+            if names[at] > segment_name(upto):
                 return
+            segment = self._segment(names[at])
             stop = upto
             if at + 1 < len(names):
                 stop = min(upto, int(names[at + 1].partition(".")[0]) - 1)
@@ -224,12 +190,3 @@ def _within(batch: pa.RecordBatch, after: int, upto: int) -> pa.RecordBatch:
     commits = batch.column(0).to_numpy()
     begin, stop = np.searchsorted(commits, [after, upto], side="right")
     return batch.slice(int(begin), int(stop - begin))
-
-
-def _check_counts(segment: Segment, offset: int, head: FrameHead, meta: FrameMeta) -> None:
-    if sum(1 for _ in meta.origins()) != head.last - head.first + 1:
-        raise corrupt(segment.name, offset, "the frame does not name the origin of each of its transactions")
-    for relation, payload in meta.payloads.items():
-        with pa.ipc.open_stream(segment.payload(offset, meta, relation)) as stream:
-            if sum(batch.num_rows for batch in stream) != payload.rows:
-                raise corrupt(segment.name, offset, f"the frame does not hold {payload.rows} rows of {relation}")

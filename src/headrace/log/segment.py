@@ -62,7 +62,7 @@ class Segment:
         self._map()
         with memoryview(self._buffer) as view:
             self.header, self.start = unpack_header(view, self.name)
-            self.digest = digest(view[: self.start])
+        self.digest = digest(self.header.pack())
         # The index: one entry a frame, for the frames asked for so far.
         self._offsets: list[int] = []
         self._lasts: list[int] = []
@@ -119,18 +119,30 @@ class Segment:
             raise corrupt(self.name, offset, f"the checksum of the rows of {relation} differs")
         return data
 
-    def check(self, offset: int, first: int, previous: bytes) -> tuple[FrameHead, FrameMeta]:
-        """Everything about the frame at ``offset``: chain, commit numbers, contents."""
+    def linked(self, offset: int, first: int, previous: bytes) -> FrameHead:
+        """The head of the whole frame at ``offset`` that begins with commit ``first`` and follows from ``previous``."""
         head = self.head(offset)
         if head.previous != previous:
             raise corrupt(self.name, offset, "the frame does not follow from the one before it")
         if head.first != first or head.last < first:
             raise corrupt(self.name, offset, f"the frame holds commits {head.first} to {head.last}, not from {first}")
         self.part(offset, head.length)
+        return head
+
+    def check(self, offset: int, first: int, previous: bytes) -> tuple[FrameHead, FrameMeta]:
+        """Everything about the frame at ``offset``: chain, commit numbers, contents."""
+        head = self.linked(offset, first, previous)
         meta = self.meta(offset, head)
         for relation in meta.payloads:
             self.payload(offset, meta, relation)
         return head, meta
+
+    def has_head(self, offset: int) -> bool:
+        """Whether a sound head stands at ``offset``."""
+        if offset + HEAD_BYTES > self.size:
+            return False
+        with memoryview(self.part(offset, HEAD_BYTES)) as view:
+            return unpack_head(view) is not None
 
     def written_after(self, offset: int) -> bool:
         """Whether behind ``offset`` stands a sound frame that was written when ``offset`` was already synced."""
