@@ -63,16 +63,22 @@ class Store(ABC):
         """Whether the store's contents are the view's, as multisets of whole rows; prints what differs."""
         types = tuple(column.type for column in view.schema.columns)
         expected = Counter(self.shown(_in_months(row, types), types) for row in view.rows)
+        found = self.rows(view)
+        if found != expected:
+            print(f"{view.schema.name}: missing {expected - found}, too many {found - expected}")
+        return found == expected
+
+    def rows(self, view: View) -> Counter[Row]:
+        """What the store holds of the view's columns, intervals of months as numbers."""
+        types = tuple(column.type for column in view.schema.columns)
         # As numbers of months, which the drivers' own values do not tell from days.
         shown = [
             f"CAST(extract(year FROM {name}) * 12 + extract(month FROM {name}) AS bigint)" if t == MONTHS else name
             for name, t in zip(map(quoted, view.schema.names), types, strict=True)
         ]
-        rows = self.query(f"SELECT {', '.join(shown)} FROM {quoted(view.schema.name)}")
-        found = Counter(plain_row(row) for row in rows)
-        if found != expected:
-            print(f"{view.schema.name}: missing {expected - found}, too many {found - expected}")
-        return found == expected
+        return Counter(
+            plain_row(row) for row in self.query(f"SELECT {', '.join(shown)} FROM {quoted(view.schema.name)}")
+        )
 
     def contents(self, name: str) -> Counter[Row]:
         return Counter(plain_row(row) for row in self.query(f"SELECT * FROM {quoted(name)}"))

@@ -22,6 +22,7 @@ from headrace.cli.commands import (
     log_verify,
     plan,
     quarantine_list,
+    repair,
     show,
     sql,
     status,
@@ -50,7 +51,7 @@ SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Begin", (demo, init)),
     ("Run a project", (plan, up, apply, status, stop)),
     ("Read views", (views, show, watch, sql, wait, frontier)),
-    ("Look closer", (explain, verify, test)),
+    ("Look closer", (explain, verify, repair, test)),
     ("Remove", (drop,)),
     ("Other", (version,)),
 )

@@ -29,6 +29,10 @@ class PipelineVerbs(Protocol):
 
     def verify(self, views: list[str] | None, on_progress: Progress | None = None) -> dict[str, Any]: ...
 
+    def verify_sink(self, sink: str, views: list[str], on_progress: Progress) -> dict[str, Any]: ...
+
+    def repair(self, sink: str, views: list[str], on_progress: Progress) -> dict[str, Any]: ...
+
     def drop(self, view: str) -> dict[str, Any]: ...
 
     def status(self) -> dict[str, Any]: ...
@@ -49,4 +53,5 @@ class Running:
     stop: Callable[[], None] | None = None
 
 
+Alone = Callable[[Path, Mapping[str, Any], Progress], dict[str, Any]]
 Verb = Callable[[Running, Mapping[str, Any], Progress], dict[str, Any]]

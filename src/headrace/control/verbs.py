@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.project import read
-from headrace.control import apply, drop, explain, frontier, lock, plan, socket, sql, status, stop, verify, wait
-from headrace.control.running import PipelineVerbs, Progress, Running, Verb
+from headrace.control import apply, drop, explain, frontier, lock, plan, repair, socket, sql, status, stop, verify, wait
+from headrace.control.running import Alone, PipelineVerbs, Progress, Running, Verb
 from headrace.model.errors import HeadraceError
 
 VERBS: dict[str, Verb] = {
@@ -19,6 +19,7 @@ VERBS: dict[str, Verb] = {
     "explain": explain.run,
     "frontier": frontier.run,
     "plan": plan.run,
+    "repair": repair.run,
     "sql": sql.run,
     "status": status.run,
     "stop": stop.run,
@@ -26,7 +27,7 @@ VERBS: dict[str, Verb] = {
     "wait": wait.run,
 }
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
-CHANGING = ("apply", "drop")  # one at a time
+CHANGING = ("apply", "drop", "repair")  # one at a time
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
 
@@ -37,6 +38,9 @@ def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress
     """
     if socket.running(path):
         return socket.request(path, verb, arguments, progress)
+    without_spark = _without_spark(verb, arguments)
+    if without_spark is not None:
+        return without_spark(path, arguments, progress)
     if verb not in ALONE:
         raise socket.not_running(path)
     project = read(path)
@@ -46,6 +50,13 @@ def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress
 
         with Pipeline.open(project) as pipeline:
             return VERBS[verb](Running(pipeline, path), arguments, progress)
+
+
+def _without_spark(verb: str, arguments: Mapping[str, Any]) -> Alone | None:
+    """How a verb is carried out where nothing runs, when what is published is all that it needs."""
+    if verb == "verify" and arguments.get("sink"):
+        return verify.sink_alone
+    return repair.alone if verb == "repair" else None
 
 
 class Dispatcher:

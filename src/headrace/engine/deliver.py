@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.model.delivery import Delivery
@@ -15,6 +17,7 @@ from headrace.sinks.base import Sink
 
 WAIT_S = 0.5
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+T = TypeVar("T")
 ROWS_MAX = 1_000_000  # a sink that catches up takes several steps in one transaction, up to about this many rows
 
 
@@ -33,6 +36,7 @@ class Deliver(threading.Thread):
         self._before = catalog.sinks().get(sink.name, (0,))[0]  # reached by an earlier process
         self._published = threading.Event()
         self._closed = threading.Event()
+        self._asked: queue.Queue[tuple[Callable[[Sink], Any], Future[Any]]] = queue.Queue()
 
     @property
     def reached(self) -> int:
@@ -53,6 +57,20 @@ class Deliver(threading.Thread):
         self._published.set()
         if self.is_alive():
             self.join(timeout=30)
+
+    def between(self, work: Callable[[Sink], T]) -> T:
+        """Runs ``work`` in this thread between two deliveries, with the sink open; its answer, or what it raises.
+
+        Raises what the sink failed with when it cannot be opened.
+        """
+        future: Future[T] = Future()
+        self._asked.put((work, future))
+        self._published.set()
+        while not future.done() and self.is_alive():
+            wait([future], WAIT_S)
+        if not future.done():
+            self._refuse()
+        return future.result()
 
     def run(self) -> None:
         attempt = 0
@@ -76,6 +94,8 @@ class Deliver(threading.Thread):
         held = self.sink.held()
         while not self._closed.is_set():
             self._published.clear()
+            if self._answered():
+                held = self.sink.held()
             delivery = self.next(held)
             if delivery is None:
                 self._published.wait(WAIT_S)
@@ -89,6 +109,25 @@ class Deliver(threading.Thread):
             for name in delivery.dropped:
                 held.pop(name, None)
             self.catalog.put_sink(self.sink.name, delivery.commit, "", time.time_ns() // 1000)
+
+    def _answered(self) -> bool:
+        """Does what was asked for, if anything; what goes wrong is told to who asked, and this thread goes on."""
+        asked = False
+        while not self._asked.empty():
+            asked = True
+            work, future = self._asked.get()
+            try:
+                future.set_result(work(self.sink))
+            except BaseException as error:
+                future.set_exception(error)
+            self.tell_quarantined()
+        return asked
+
+    def _refuse(self) -> None:
+        """Who waits hears why nothing can be done now."""
+        while not self._asked.empty():
+            _, future = self._asked.get()
+            future.set_exception(self.error or HeadraceError("project.not_running", "the sink's thread has ended"))
 
     def next(self, held: dict[str, int]) -> Delivery | None:
         """All that takes the sink from its frontier to a later published step; None when it is there."""
@@ -152,3 +191,4 @@ class Deliver(threading.Thread):
         if self.error is None or self.error.code != known.code:
             self.tell({"event": "sink.failed", "sink": self.sink.name, "error": known.as_dict()})
         self.error = known
+        self._refuse()

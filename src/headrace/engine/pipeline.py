@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from headrace.catalog.store import ANEW, HELD, Catalog, ViewRecord
 from headrace.circuit.explain import explain, operators
-from headrace.engine import attach
+from headrace.engine import attach, check_sink
 from headrace.engine.batch import Batch, compare, kept_rows, table_contents
 from headrace.engine.clock import shown
 from headrace.engine.compile import Compilation, Compiled, Compiler
@@ -464,6 +464,15 @@ class Pipeline:
             finally:
                 batch.close()
         return {"commit": commit, "views": results, "differences": sum(r["differences"] for r in results)}
+
+    def verify_sink(self, sink: str, views: list[str], on_progress: Progress) -> dict[str, Any]:
+        """A sink's rows against the views at the sink's commit; see ``check_sink.verify``."""
+        return check_sink.verify(self.project, self.catalog, sink, views, on_progress)
+
+    def repair(self, sink: str, views: list[str], on_progress: Progress) -> dict[str, Any]:
+        """The rows that differ in a sink, put right between two deliveries; see ``check_sink.repair``."""
+        deliver = self.delivers.get(sink)
+        return check_sink.repair(self.project, self.catalog, sink, views, on_progress, deliver)
 
     def drop(self, view: str) -> dict[str, Any]:
         """Drop a view here and in every sink; refused with the names of the views that read it."""

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from headrace.model.delivery import Delivery
+from headrace.model.errors import HeadraceError
+from headrace.sinks.comparison import Comparison, Expected
 
 
 class Sink(ABC):
@@ -33,3 +35,29 @@ class Sink(ABC):
 
     def drop(self) -> None:  # noqa: B027 - a sink may have nothing to remove
         """Remove every table made in the store."""
+
+    def compare(self, expected: Expected) -> list[Comparison]:
+        """The store's rows against the ``expected`` ones, as multisets of whole rows, over one snapshot of the store.
+
+        It needs no ``open`` before, takes nothing over and changes nothing. Raises ``sink.unsupported`` for a store
+        that cannot be read back.
+        """
+        del expected
+        raise self._cannot("be compared with the views")
+
+    def repair(self, expected: Expected) -> list[Comparison]:
+        """Brings the store to the ``expected`` rows, in one transaction at the commit that it has reached.
+
+        Only what differs is written; a table that is gone or has another form is made anew. Returns what was wrong.
+        Raises as ``write`` does (nothing is written then) and ``compare``.
+        """
+        del expected
+        raise self._cannot("be repaired row by row")
+
+    def _cannot(self, what: str) -> HeadraceError:
+        return HeadraceError(
+            "sink.unsupported",
+            f"the sink '{self.name}' cannot {what}",
+            why=f"{type(self).__name__} has no way to read back what it wrote",
+            next="to have its contents written anew, drop its tables in the store and restart",
+        )

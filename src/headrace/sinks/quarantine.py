@@ -60,6 +60,22 @@ class Quarantine(ABC):
             self.change(view, rows, due.commit)
         return self.counts()
 
+    def settle(self, view: str, rows: Sequence[Unheld], commit: int, *, repair: bool) -> bool:
+        """Whether it holds just these rows of ``view``; if not, and with ``repair``, it does afterwards."""
+        wanted: dict[str, int] = {}
+        for row in rows:
+            wanted[row.id] = wanted.get(row.id, 0) + row.weight
+        if self.copies(view) == wanted:
+            return True
+        if repair:
+            self.clear([view])
+            self.change(view, rows, commit)
+        return False
+
+    @abstractmethod
+    def copies(self, view: str) -> dict[str, int]:
+        """Id of a row of the view -> how many copies of it are here."""
+
     @abstractmethod
     def counts(self) -> dict[str, int]:
         """View -> rows of it that are here, copies counted."""
@@ -80,7 +96,7 @@ def sifted(delivery: Delivery, targets: Mapping[str, Target], judge: Judge) -> t
     def held(rows: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         kept = {}
         for view, table in rows.items():
-            kept[view], bad = _sifted(targets[view], table, judge)
+            kept[view], bad = split(targets[view], table, judge)
             if bad:
                 unheld[view] = bad
         return kept
@@ -89,21 +105,8 @@ def sifted(delivery: Delivery, targets: Mapping[str, Target], judge: Judge) -> t
     return sent, unheld
 
 
-def not_text(strings: pa.Array) -> np.ndarray:
-    """Which strings are not valid UTF-8: Spark makes such of binary, and looks at none."""
-    mask = np.zeros(len(strings), bool)
-    try:
-        strings.validate(full=True)
-    except pa.ArrowInvalid:
-        for i, scalar in enumerate(strings):
-            try:
-                scalar.as_py()
-            except UnicodeDecodeError:
-                mask[i] = True
-    return mask
-
-
-def _sifted(target: Target, table: pa.Table, judge: Judge) -> tuple[pa.Table, list[Unheld]]:
+def split(target: Target, table: pa.Table, judge: Judge) -> tuple[pa.Table, list[Unheld]]:
+    """The rows of one view that a store can hold, and the others."""
     reasons: dict[int, str] = {}
     for name in target.names:
         start = 0
@@ -121,6 +124,20 @@ def _sifted(target: Target, table: pa.Table, judge: Judge) -> tuple[pa.Table, li
         for row, why in sorted(reasons.items())
     ]
     return table.filter(pa.array(keep)), unheld
+
+
+def not_text(strings: pa.Array) -> np.ndarray:
+    """Which strings are not valid UTF-8: Spark makes such of binary, and looks at none."""
+    mask = np.zeros(len(strings), bool)
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
+        for i, scalar in enumerate(strings):
+            try:
+                scalar.as_py()
+            except UnicodeDecodeError:
+                mask[i] = True
+    return mask
 
 
 def _found(array: pa.Array, judge: Judge) -> Iterator[tuple[np.ndarray, str]]:

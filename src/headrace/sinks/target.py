@@ -73,6 +73,16 @@ def target(schema: ViewSchema, keys: Mapping[str, tuple[str, ...]], where: str =
     return Target(schema.name, schema.version, schema.columns, key, declared)
 
 
+def as_held(schema: ViewSchema, held: Held) -> Target:
+    """The target with the key that the store's table was made with."""
+    return Target(schema.name, schema.version, schema.columns, held.key, held.declared)
+
+
+def delivered(held: Mapping[str, Held]) -> dict[str, int]:
+    """View -> version of those that a table was once made for: a view that has always failed has none."""
+    return {view: it.version for view, it in held.items() if it.commit is not None}
+
+
 def targets(delivery: Delivery, keys: Mapping[str, tuple[str, ...]], where: str = "") -> dict[str, Target]:
     """The target of every view with rows in ``delivery``; its weights are checked against the key.
 
@@ -136,7 +146,8 @@ def diverged(view: str, why: str, where: str = "") -> HeadraceError:
         f"the sink's table of view '{view}' was changed by somebody else",
         where=where,
         why=why,
-        next=f"drop '{view}' in the store and restart: Headrace then writes the whole view anew",
+        next=f"`headrace repair --sink NAME` puts right what differs; or drop '{view}' in the store and restart:"
+        " Headrace then writes the whole view anew",
     )
 
 

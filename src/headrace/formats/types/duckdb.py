@@ -39,6 +39,12 @@ def from_spark(type_text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def has_lookalikes(type_text: str) -> bool:
+    """Whether values that compare equal may be told apart, at any depth: 0.0 and -0.0, or a month and 30 days."""
+    return has_floats(type_text) or "interval" in type_text
+
+
+@lru_cache(maxsize=4096)
 def has_floats(type_text: str) -> bool:
     """Whether there is a float or double at any depth: values that compare equal may then differ (0.0 and -0.0)."""
     return _has_floats(arrow_types.to_arrow(type_text))

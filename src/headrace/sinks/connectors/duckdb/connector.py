@@ -17,12 +17,24 @@ from headrace.formats.options import validate
 from headrace.model.delivery import Delivery
 from headrace.model.errors import HeadraceError
 from headrace.sinks.base import Sink
+from headrace.sinks.comparison import Comparison, Expected
+from headrace.sinks.connectors.duckdb.compare import Compare
 from headrace.sinks.connectors.duckdb.config import DuckdbOptions, file_of
 from headrace.sinks.connectors.duckdb.progress import Progress
 from headrace.sinks.connectors.duckdb.quarantine import DuckdbQuarantine, unheld
 from headrace.sinks.connectors.duckdb.tables import Tables
 from headrace.sinks.quarantine import sifted
-from headrace.sinks.target import Held, Target, diverged, pending, targets, usable, went_back
+from headrace.sinks.target import (
+    Held,
+    Target,
+    as_held,
+    delivered,
+    diverged,
+    pending,
+    targets,
+    usable,
+    went_back,
+)
 
 _Answer = TypeVar("_Answer")
 _Work = Callable[[Tables, Progress, DuckdbQuarantine], _Answer]
@@ -73,6 +85,18 @@ class DuckdbSink(Sink):
         self._check_names(checked)
         self.quarantined = self._transaction(partial(self._write, delivery, checked))
         self._reached = max(delivery.commit, self._reached or delivery.commit)
+
+    def compare(self, expected: Expected) -> list[Comparison]:
+        """Raises ``sink.connect``, ``sink.rights``."""
+        if not self._path.exists():
+            list(expected(None, {}))
+            return []
+        return self._transaction(partial(self._compare, expected), keep=False)
+
+    def repair(self, expected: Expected) -> list[Comparison]:
+        """Raises as ``write`` does."""
+        answer, self.quarantined = self._transaction(partial(self._repair, expected))
+        return answer
 
     def close(self) -> None:
         """Nothing is open between two writes."""
@@ -130,6 +154,31 @@ class DuckdbSink(Sink):
             progress.advance(delivery.commit, delivery.committed_us)
         return quarantine.take(due, bad, self.quarantined)
 
+    def _compare(
+        self, expected: Expected, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine
+    ) -> list[Comparison]:
+        return self._compared(expected, tables, progress, quarantine, repair=False)
+
+    def _repair(
+        self, expected: Expected, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine
+    ) -> tuple[list[Comparison], Mapping[str, int]]:
+        if self._generation is None:
+            raise HeadraceError("internal", f"sink '{self.name}' is repaired before it is open", where=self._where)
+        frontier = progress.check(self._generation)
+        if self._reached is not None and (frontier is None or frontier < self._reached):
+            raise went_back(frontier, self._reached, self._where)
+        return self._compared(expected, tables, progress, quarantine, repair=True), quarantine.counts()
+
+    def _compared(
+        self, expected: Expected, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine, *, repair: bool
+    ) -> list[Comparison]:
+        commit, held = progress.reached(), progress.held() if progress.exists() else {}
+        compare = Compare(tables, quarantine, self._where)
+        return [
+            compare.view(as_held(wanted.schema, held[wanted.schema.name]), wanted.rows, commit or 0, repair=repair)
+            for wanted in expected(commit, delivered(held))
+        ]
+
     def _check_held(self, target: Target, held: Mapping[str, Held]) -> None:
         if target.view not in held:
             raise diverged(target.view, f"there is no table '{target.view}' of this sink in the file", self._where)
@@ -164,8 +213,11 @@ class DuckdbSink(Sink):
 
     # -- the file
 
-    def _transaction(self, work: _Work[_Answer]) -> _Answer:
-        """Opens the file, runs ``work`` in one transaction and closes the file, whatever happens."""
+    def _transaction(self, work: _Work[_Answer], *, keep: bool = True) -> _Answer:
+        """Opens the file, runs ``work`` in one transaction and closes the file, whatever happens.
+
+        Not ``keep``: what it did is taken back.
+        """
         connection = self._connect()
         try:
             connection.execute("SET TimeZone = 'UTC'")
@@ -176,7 +228,7 @@ class DuckdbSink(Sink):
                 Progress(connection, schema, self._project, self.name, self._where),
                 DuckdbQuarantine(connection, schema, self._project, self.name),
             )
-            connection.execute("COMMIT")
+            connection.execute("COMMIT" if keep else "ROLLBACK")
         except duckdb.Error as error:
             raise self._explained(error) from error
         finally:

@@ -72,6 +72,11 @@ class Progress:
         self._run("UPDATE {progress} SET generation = generation + 1 WHERE project = $1 AND sink = $2", self._me)
         return row[0], row[1] + 1
 
+    def reached(self) -> int | None:
+        """The commit reached; None for a sink that was never opened here."""
+        row = self._row() if self.exists() else None
+        return row[0] if row else None
+
     def check(self, generation: int) -> int | None:
         """The commit reached. Raises ``sink.fenced``."""
         row = self._row() if self.exists() else None

@@ -40,6 +40,9 @@ class DuckdbQuarantine(Quarantine):
         rows = self._run("SELECT view, sum(copies)::BIGINT FROM {table} WHERE {mine} GROUP BY view")
         return dict(rows.fetchall())
 
+    def copies(self, view: str) -> dict[str, int]:
+        return dict(self._run("SELECT id, copies FROM {table} WHERE {mine} AND view = $3", view).fetchall())
+
     def change(self, view: str, rows: Sequence[Unheld], commit: int) -> None:
         there = dict(
             self._run(

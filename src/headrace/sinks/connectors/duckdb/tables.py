@@ -27,19 +27,19 @@ class Tables:
     """All views of one sink. ``owner`` is the mark in the tables' comments. Errors of duckdb pass through."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, schema: str, owner: str, where: str) -> None:
-        self._connection, self._schema, self._owner, self._where = connection, schema, owner, where
+        self.connection, self.schema, self._owner, self._where = connection, schema, owner, where
 
     def mark(self, view: str) -> str:
         return f"{self._owner} for view {view}"
 
     def found(self) -> dict[str, tuple[str, str]]:
         """Every table and view of the schema: lower-case name -> (name, comment). DuckDB ignores case in names."""
-        rows = self._connection.execute(
+        rows = self.connection.execute(
             "SELECT table_name, comment FROM duckdb_tables() WHERE schema_name = $1"
             " AND database_name = current_database()"
             " UNION ALL SELECT view_name, comment FROM duckdb_views() WHERE schema_name = $1"
             " AND database_name = current_database() AND NOT internal",
-            [self._schema],
+            [self.schema],
         ).fetchall()
         return {name.lower(): (name, comment or "") for name, comment in rows}
 
@@ -83,12 +83,12 @@ class Tables:
     def replace(self, target: Target, table: pa.Table) -> None:
         """Whole contents, in the place of what is there."""
         self.refuse_foreign(target.view)
-        name = identifier(self._schema, target.view)
+        name = identifier(self.schema, target.view)
         columns = [f"{identifier(column.name)} {duckdb_types.from_spark(column.type)}" for column in target.columns]
-        self._connection.execute(f"DROP TABLE IF EXISTS {name}")
-        self._connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+        self.connection.execute(f"DROP TABLE IF EXISTS {name}")
+        self.connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
         comment = self.mark(target.view).replace("'", "''")  # COMMENT takes no parameter
-        self._connection.execute(f"COMMENT ON TABLE {name} IS '{comment}'")
+        self.connection.execute(f"COMMENT ON TABLE {name} IS '{comment}'")
         rows = rows_of(target, table)
         if rows.num_rows:
             self._insert(target, rows)
@@ -98,19 +98,24 @@ class Tables:
     def drop(self, view: str) -> None:
         """Removes what is ours of that name; what is not ours stays."""
         if self.ours(view, self.found()):
-            self._connection.execute(f"DROP TABLE {identifier(self._schema, view)}")
+            self.connection.execute(f"DROP TABLE {identifier(self.schema, view)}")
 
     def drop_all(self) -> None:
         prefix = self.mark("")
         for name, comment in self.found().values():
             if comment.startswith(prefix):
-                self._connection.execute(f"DROP TABLE {identifier(self._schema, name)}")
+                self.connection.execute(f"DROP TABLE {identifier(self.schema, name)}")
+
+    def registered(self, target: Target, rows: pa.Table) -> str:
+        """The name under which the rows can be read: columns c0, c1, ..., and their weights as ``w``."""
+        self._register(COME, target, rows)
+        return COME
 
     def _delete_by_key(self, target: Target) -> int:
         return self._count(
             compose(
                 "DELETE FROM {table} t USING {gone} s WHERE {same_key}",
-                table=identifier(self._schema, target.view),
+                table=identifier(self.schema, target.view),
                 gone=GONE,
                 same_key=self._same_key(target),
             )
@@ -128,7 +133,7 @@ class Tables:
                 "DELETE FROM {table} WHERE rowid IN (SELECT n.id FROM (SELECT t.rowid AS id, s.w,"
                 " row_number() OVER (PARTITION BY s.i ORDER BY t.rowid) AS n FROM {table} t JOIN {gone} s"
                 " ON {same}) n WHERE n.n <= -n.w)",
-                table=identifier(self._schema, target.view),
+                table=identifier(self.schema, target.view),
                 gone=GONE,
                 same=" AND ".join(same),
             )
@@ -140,10 +145,10 @@ class Tables:
             rows = rows.take(pa.array(np.repeat(np.arange(rows.num_rows), weights)))
         self._register(COME, target, rows)
         names, ordinals = zip(*self._pairs(target, target.names), strict=True)
-        self._connection.execute(
+        self.connection.execute(
             compose(
                 "INSERT INTO {table} ({names}) SELECT {ordinals} FROM {come}",
-                table=identifier(self._schema, target.view),
+                table=identifier(self.schema, target.view),
                 names=", ".join(names),
                 ordinals=", ".join(ordinals),
                 come=COME,
@@ -151,11 +156,11 @@ class Tables:
         )
 
     def _check_unique(self, target: Target, touched: str = "") -> None:
-        twice = self._connection.execute(
+        twice = self.connection.execute(
             compose(
                 "SELECT {keys} FROM {table} t {touched} GROUP BY ALL HAVING count(*) > 1 LIMIT 1",
                 keys=", ".join(f"t.{identifier(name)}" for name in target.key),
-                table=identifier(self._schema, target.view),
+                table=identifier(self.schema, target.view),
                 touched=touched,
             )
         ).fetchone()
@@ -173,14 +178,14 @@ class Tables:
         ordinals = [*(f"c{i}" for i in range(len(target.columns))), "w"]
         columns = [duckdb_types.intervals(c) if c.type == YEAR_MONTH else c for c in rows.columns]
         numbered = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*ordinals, "i"])
-        self._connection.register(name, numbered)
+        self.connection.register(name, numbered)
 
     def _pairs(self, target: Target, names: Iterable[str]) -> list[tuple[str, str]]:
         """(the column's quoted name, its name in what is registered)"""
         return [(identifier(name), f"c{target.names.index(name)}") for name in names]
 
     def _count(self, statement: str) -> int:
-        row = self._connection.execute(statement).fetchone()
+        row = self.connection.execute(statement).fetchone()
         assert row is not None  # DELETE answers with the number of rows
         count: int = row[0]
         return count

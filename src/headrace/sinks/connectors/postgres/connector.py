@@ -8,7 +8,7 @@ so that a delivery whose fate is unknown may simply be sent again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,13 +20,15 @@ from headrace.formats.options import validate
 from headrace.model.delivery import Delivery
 from headrace.model.errors import HeadraceError
 from headrace.sinks.base import Sink
+from headrace.sinks.comparison import Comparison, Expected
 from headrace.sinks.connectors.postgres import errors
+from headrace.sinks.connectors.postgres.compare import Compare
 from headrace.sinks.connectors.postgres.config import PostgresOptions, parameters
 from headrace.sinks.connectors.postgres.progress import Progress
 from headrace.sinks.connectors.postgres.quarantine import PostgresQuarantine, unheld
 from headrace.sinks.connectors.postgres.tables import PLAN_SMALL, Row, Tables
 from headrace.sinks.quarantine import sifted
-from headrace.sinks.target import Held, Target, pending, targets, usable, went_back
+from headrace.sinks.target import Held, Target, as_held, delivered, pending, targets, usable, went_back
 
 TAKE_OVER_WAIT_MS = 2_000  # how long a write in progress of an older instance is waited for before it is ended
 TAKE_OVER_ATTEMPTS = 5
@@ -101,6 +103,16 @@ class PostgresSink(Sink):
         self.quarantined = self._transaction(lambda: self._write(delivery, checked), checked.values())
         self._reached = max(delivery.commit, self._reached or delivery.commit)
 
+    def compare(self, expected: Expected) -> list[Comparison]:
+        """Raises ``sink.connect``, ``sink.auth``, ``sink.rights``, ``sink.diverged``."""
+        return self._transaction(lambda: self._compare(expected), keep=False)
+
+    def repair(self, expected: Expected) -> list[Comparison]:
+        """Raises as ``write`` does."""
+        answer = self._transaction(lambda: self._repair(expected))
+        self.quarantined = self._transaction(lambda: self._quarantine().counts())
+        return answer
+
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -169,6 +181,31 @@ class PostgresSink(Sink):
         tables.check(done)
         return self._quarantine().take(due, bad, self.quarantined)
 
+    def _compare(self, expected: Expected) -> list[Comparison]:
+        connection, _, progress = self._connected()
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # one snapshot of all tables
+        if not progress.exists():
+            return list(self._compared(expected, None, {}, repair=False))
+        return list(self._compared(expected, progress.reached(), progress.held(), repair=False))
+
+    def _repair(self, expected: Expected) -> list[Comparison]:
+        if self._generation is None:
+            raise HeadraceError("internal", f"sink '{self.name}' is repaired before it is open", where=self._where)
+        progress = self._connected()[2]
+        frontier = progress.lock(self._generation)
+        if self._reached is not None and (frontier is None or frontier < self._reached):
+            raise went_back(frontier, self._reached, self._where)
+        return list(self._compared(expected, frontier, progress.held(), repair=True))
+
+    def _compared(
+        self, expected: Expected, commit: int | None, held: Mapping[str, Held], *, repair: bool
+    ) -> Iterator[Comparison]:
+        connection, tables, _ = self._connected()
+        compare = Compare(connection, tables, self._quarantine(), self._where)
+        for wanted in expected(commit, delivered(held)):
+            made = as_held(wanted.schema, held[wanted.schema.name])
+            yield compare.view(made, wanted.rows, commit or 0, repair=repair)
+
     def _drop(self) -> None:
         _, tables, progress = self._connected()
         tables.drop_all()
@@ -178,11 +215,17 @@ class PostgresSink(Sink):
 
     # -- the connection
 
-    def _transaction(self, work: Callable[[], _Answer], targets: Collection[Target] = ()) -> _Answer:
-        """Runs ``work`` and commits. After any failure the connection is given up, and all that hangs on it."""
+    def _transaction(
+        self, work: Callable[[], _Answer], targets: Collection[Target] = (), *, keep: bool = True
+    ) -> _Answer:
+        """Runs ``work`` and commits (not ``keep``: takes back what it did). After any failure the connection is given
+        up, and all that hangs on it.
+        """
         try:
             answer = work()
-            if self._connection is not None:
+            if not keep:
+                self.close()
+            elif self._connection is not None:
                 self._connection.commit()
         except psycopg.Error as error:
             tables = self._tables

@@ -87,6 +87,13 @@ class Progress:
         assert row is not None  # an upsert always returns its row
         return row[0], row[1]
 
+    def reached(self) -> int | None:
+        """The commit reached; None for a sink that was never opened here."""
+        row = self._connection.execute(
+            sql.SQL("SELECT commit FROM {} WHERE {}").format(self._progress, _MINE), self._me
+        ).fetchone()
+        return row[0] if row else None
+
     def lock(self, generation: int) -> int | None:
         """Holds the progress row until the transaction ends; the commit reached. Raises ``sink.fenced``."""
         with self._connection.pipeline():  # BEGIN and this in one round trip

@@ -50,6 +50,9 @@ class PostgresQuarantine(Quarantine):
         rows = self._run("SELECT view, sum(copies)::bigint FROM {table} WHERE {mine} GROUP BY view")
         return dict(rows.fetchall())
 
+    def copies(self, view: str) -> dict[str, int]:
+        return dict(self._run("SELECT id, copies FROM {table} WHERE {mine} AND view = $3", view).fetchall())
+
     def change(self, view: str, rows: Sequence[Unheld], commit: int) -> None:
         columns = [[r.id for r in rows], [r.contents for r in rows], [r.reason for r in rows], [r.weight for r in rows]]
         self._run(

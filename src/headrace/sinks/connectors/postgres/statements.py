@@ -65,12 +65,16 @@ class Statements:
 
     # names that the view does not use itself
     @property
+    def hidden_names(self) -> tuple[str, str]:
+        return _free("_row", self.target.names), _free("_n", self.target.names)
+
+    @property
     def row(self) -> sql.Identifier:
-        return sql.Identifier(_free("_row", self.target.names))
+        return sql.Identifier(self.hidden_names[0])
 
     @property
     def copy_number(self) -> sql.Identifier:
-        return sql.Identifier(_free("_n", self.target.names))
+        return sql.Identifier(self.hidden_names[1])
 
     # -- making and dropping
 
@@ -94,7 +98,7 @@ class Statements:
         return sql.SQL("ALTER TABLE {} ADD UNIQUE {}({})").format(name, nulls, _list(self.target.key))
 
     def create_view(self) -> sql.Composed:
-        return sql.SQL("CREATE VIEW {} AS SELECT {} FROM {}").format(self.visible, self._columns(), self.table)
+        return sql.SQL("CREATE VIEW {} AS SELECT {} FROM {}").format(self.visible, self.columns(), self.table)
 
     def comments(self, text: str) -> list[sql.Composed]:
         marks = [sql.SQL("COMMENT ON TABLE {} IS {}").format(self.table, sql.Literal(text))]
@@ -143,7 +147,7 @@ class Statements:
 
     def insert(self, source: sql.Composable) -> sql.Composed:
         return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} s WHERE s.{} > 0").format(
-            self.table, self._columns(), self._columns("s"), source, _W
+            self.table, self.columns(), self.columns("s"), source, _W
         )
 
     def delete_unstaged(self) -> sql.Composed:
@@ -154,7 +158,7 @@ class Statements:
 
     def insert_missing(self) -> sql.Composed:
         return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} s WHERE NOT EXISTS (SELECT FROM {} t WHERE {})").format(
-            self.table, self._columns(), self._columns("s"), self.stage, self.table, self._same_row()
+            self.table, self.columns(), self.columns("s"), self.stage, self.table, self._same_row()
         )
 
     # -- without a key
@@ -167,7 +171,7 @@ class Statements:
             " WHERE b.{row} = d.h) AS k FROM d), gone AS (DELETE FROM {table} t USING k WHERE t.{row} = k.h"
             " AND t.{n} > k.k + k.w RETURNING 1)"
             " SELECT coalesce((SELECT -sum(d.w) FROM d), 0)::bigint, (SELECT count(*) FROM gone)"
-        ).format(hash=self._hash("s"), w=_W, source=source, n=self.copy_number, table=self.table, row=self.row)
+        ).format(hash=self.hash("s"), w=_W, source=source, n=self.copy_number, table=self.table, row=self.row)
 
     def insert_copies(self, source: sql.Composable) -> sql.Composed:
         """Adds copies of rows whose weights sum up above 0, numbered on from those that are there."""
@@ -175,31 +179,41 @@ class Statements:
         return sql.SQL(
             "INSERT INTO {} ({}) SELECT d.h, d.k + g, {} FROM (SELECT d.*, coalesce({}, 0) AS k FROM {} d"
             " WHERE d.w > 0 OFFSET 0) d, generate_series(1, d.w) g"
-        ).format(self.table, self._all_columns(), self._ordinals("d"), there, self._hashed(source))
+        ).format(self.table, self._all_columns(), self.ordinals("d"), there, self.hashed(source))
 
     def load_copies(self, into: sql.Identifier) -> sql.Composed:
         """Fills an empty table from the staging table."""
         return sql.SQL("INSERT INTO {} ({}) SELECT d.h, g, {} FROM {} d, generate_series(1, d.w) g").format(
-            into, self._all_columns(), self._ordinals("d"), self._hashed(self.stage)
+            into, self._all_columns(), self.ordinals("d"), self.hashed(self.stage)
         )
 
     def delete_unstaged_copies(self) -> sql.Composed:
+        """Deletes what the staged contents do not hold, and rows whose hidden columns are not what they have to be."""
         return sql.SQL(
-            "DELETE FROM {} t WHERE NOT EXISTS (SELECT FROM (SELECT {} AS h, sum(s.{}) AS w FROM {} s GROUP BY 1) d"
-            " WHERE d.h = t.{} AND t.{} <= d.w)"
-        ).format(self.table, self._hash("s"), _W, self.stage, self.row, self.copy_number)
+            "DELETE FROM {table} t WHERE NOT EXISTS (SELECT FROM (SELECT {staged} AS h, sum(s.{w}) AS w FROM {stage} s"
+            " GROUP BY 1) d WHERE d.h = t.{row} AND d.h = {stored} AND t.{n} BETWEEN 1 AND d.w)"
+        ).format(
+            table=self.table,
+            staged=self.hash("s"),
+            w=_W,
+            stage=self.stage,
+            row=self.row,
+            stored=self.hash("t"),
+            n=self.copy_number,
+        )
 
     def insert_missing_copies(self) -> sql.Composed:
-        """After ``delete_unstaged_copies``: what is there of a row are its first copies."""
+        """After ``delete_unstaged_copies``: the copies, by their numbers, that are not there."""
         return sql.SQL(
-            "INSERT INTO {table} ({all}) SELECT d.h, g, {columns} FROM {rows} d LEFT JOIN (SELECT b.{row} AS h,"
-            " count(*) AS k FROM {table} b GROUP BY 1) b ON b.h = d.h, generate_series(coalesce(b.k, 0) + 1, d.w) g"
+            "INSERT INTO {table} ({all}) SELECT d.h, g, {columns} FROM {rows} d, generate_series(1, d.w) g"
+            " WHERE NOT EXISTS (SELECT FROM {table} b WHERE b.{row} = d.h AND b.{n} = g)"
         ).format(
             table=self.table,
             all=self._all_columns(),
-            columns=self._ordinals("d"),
-            rows=self._hashed(self.stage),
+            columns=self.ordinals("d"),
+            rows=self.hashed(self.stage),
             row=self.row,
+            n=self.copy_number,
         )
 
     # -- parts
@@ -208,16 +222,16 @@ class Statements:
         pairs = zip(self.target.names, self.types, strict=True)
         return _join([sql.SQL("{} {}").format(sql.Identifier(name), kind) for name, kind in pairs])
 
-    def _columns(self, alias: str | None = None) -> sql.Composed:
+    def columns(self, alias: str | None = None) -> sql.Composed:
         return _list(self.target.names, alias)
 
-    def _ordinals(self, alias: str) -> sql.Composed:
+    def ordinals(self, alias: str) -> sql.Composed:
         return _list([f"c{i}" for i in range(len(self.target.columns))], alias)
 
     def _all_columns(self) -> sql.Composed:
         return _join([self.row, self.copy_number, *(sql.Identifier(name) for name in self.target.names)])
 
-    def _hashed(self, source: sql.Composable) -> sql.Composed:
+    def hashed(self, source: sql.Composable) -> sql.Composed:
         """Each distinct row once: h (its hash), w (its weight), c0, c1, ... (numbers, so that no name collides)."""
         columns = [
             sql.SQL("s.{} AS {}").format(sql.Identifier(name), sql.Identifier(f"c{i}"))
@@ -226,17 +240,18 @@ class Statements:
         return sql.SQL(
             "(SELECT DISTINCT ON (x.h) x.h, sum(x.w) OVER (PARTITION BY x.h)::bigint AS w, {} FROM"
             " (SELECT {} AS h, s.{} AS w, {} FROM {} s) x ORDER BY x.h)"
-        ).format(self._ordinals("x"), self._hash("s"), _W, _join(columns), source)
+        ).format(self.ordinals("x"), self.hash("s"), _W, _join(columns), source)
 
     def _same_row(self) -> sql.Composed:
         """Equal to the bit: 0.0 is not -0.0, and NULL is NULL."""
         keys = [sql.SQL("t.{0} = s.{0}").format(sql.Identifier(name)) for name in self.target.key]
         return sql.SQL("{} AND record_image_eq(ROW({}), ROW({}))").format(
-            sql.SQL(" AND ").join(keys), self._columns("t"), self._columns("s")
+            sql.SQL(" AND ").join(keys), self.columns("t"), self.columns("s")
         )
 
-    def _hash(self, alias: str) -> sql.Composed:
-        return sql.SQL("md5(ROW({})::text)::uuid").format(self._columns(alias))
+    def hash(self, alias: str) -> sql.Composed:
+        """128 bits that tell rows apart to the bit: 0.0 is not -0.0, and NULL is not ''."""
+        return sql.SQL("md5(ROW({})::text)::uuid").format(self.columns(alias))
 
 
 def hidden_name(view: str) -> str:

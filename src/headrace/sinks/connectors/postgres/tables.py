@@ -98,7 +98,7 @@ class Tables:
         for target, table in deltas.items():
             self._prepare(target, held)
             if table.num_rows > SMALL_ROWS:
-                self._copy_to_stage(self._ready[target.view], rows_of(target, table))
+                self.copy_to_stage(self._ready[target.view], rows_of(target, table))
 
     def apply(self, deltas: Mapping[Target, pa.Table]) -> list[Applied]:
         """Sends what applies the deltas; nothing here waits for the server, so that a pipeline may hold it all."""
@@ -167,9 +167,10 @@ class Tables:
                 f" version {held[target.view].version} with the key {held[target.view].key}",
                 where=self._where,
             )
-        self._ready[target.view] = self._statements(target)
+        self._ready[target.view] = self.statements(target)
 
-    def _statements(self, target: Target) -> Statements:
+    def statements(self, target: Target) -> Statements:
+        """Of a view as it has to be, with a staging table of their own."""
         self._numbers += 1
         return Statements(self._schema, target, self._hidden(target), self._numbers)
 
@@ -178,9 +179,9 @@ class Tables:
         statements = self._ready.pop(view, None)
         if statements is not None:
             self._texts = {key: text for key, text in self._texts.items() if key[0] != statements.number}
-            self._drop_stage(statements)
+            self.drop_stage(statements)
 
-    def _drop_stage(self, statements: Statements) -> None:
+    def drop_stage(self, statements: Statements) -> None:
         if statements.number in self._stages:
             self._stages.remove(statements.number)
             self._connection.execute(sql.SQL("DROP TABLE {}").format(statements.stage))
@@ -201,7 +202,7 @@ class Tables:
         """
         self._forget(target.view)
         found = self.found([target.view])
-        statements = self._statements(target)
+        statements = self.statements(target)
         self._refuse_foreign(target, found, statements)
         swaps = []
         if not self.ours(target.view, found):
@@ -212,7 +213,7 @@ class Tables:
         else:
             self._load(statements, statements.beside, table)
             swaps = [statements]
-        self._drop_stage(statements)
+        self.drop_stage(statements)
         return swaps
 
     def swap(self, statements: Statements) -> None:
@@ -250,7 +251,7 @@ class Tables:
         rows = rows_of(statements.target, table)
         self._connection.execute(statements.create_table(into))
         if statements.hidden:
-            self._copy_to_stage(statements, rows)
+            self.copy_to_stage(statements, rows)
             self._connection.execute(statements.load_copies(into))
         else:
             self._copy(statements.copy(into, weight=False), rows.drop_columns([WEIGHT]), statements.target)
@@ -267,7 +268,7 @@ class Tables:
             self._connection.execute(_GRANT.format(statements.visible, role))
 
     def _bring_to(self, statements: Statements, table: pa.Table) -> None:
-        self._copy_to_stage(statements, rows_of(statements.target, table))
+        self.copy_to_stage(statements, rows_of(statements.target, table))
         if statements.hidden:
             self._connection.execute(statements.delete_unstaged_copies())
             self._connection.execute(statements.insert_missing_copies())
@@ -278,22 +279,24 @@ class Tables:
     def _same_shape(self, statements: Statements, found: Mapping[str, Found]) -> bool:
         target = statements.target
         wanted = [(column.name, postgres_types.from_spark(column.type)) for column in target.columns]
-        is_hidden = found[target.view].kind == "v"
         return (
             found[target.view].columns == wanted
-            and is_hidden == statements.hidden
-            and (is_hidden or self._key_of(target.view) == sorted(target.key))
+            and (found[target.view].kind == "v") == statements.hidden
+            and self.has_key(statements)
         )
 
-    def _key_of(self, view: str) -> list[str]:
-        """The columns of the constraint that we put on a table."""
+    def has_key(self, statements: Statements) -> bool:
+        """Whether the table has the constraint that we put on it, which is the oldest of its kind."""
+        kind, columns = ("u", statements.target.key)
+        if statements.hidden:
+            kind, columns = ("p", statements.hidden_names)
         rows = self._connection.execute(
             "SELECT array_agg(a.attname::text ORDER BY a.attname) FROM pg_constraint k"
             " JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = ANY(k.conkey)"
-            " WHERE k.conrelid = to_regclass($1) AND k.contype = 'u' GROUP BY k.oid ORDER BY k.oid LIMIT 1",
-            (sql.Identifier(self._schema, view).as_string(self._connection),),
+            " WHERE k.conrelid = to_regclass($1) AND k.contype::text = $2 GROUP BY k.oid ORDER BY k.oid LIMIT 1",
+            (statements.table.as_string(self._connection), kind),
         ).fetchall()
-        return rows[0][0] if rows else []
+        return [row[0] for row in rows] == [sorted(columns)]
 
     def _refuse_foreign(self, target: Target, found: Mapping[str, Found], statements: Statements) -> None:
         for name in {target.view, statements.table_name} & found.keys():
@@ -303,7 +306,7 @@ class Tables:
 
     # -- moving rows to the server
 
-    def _copy_to_stage(self, statements: Statements, rows: pa.Table) -> None:
+    def copy_to_stage(self, statements: Statements, rows: pa.Table) -> None:
         """Loads rows and weights into the staging table, made once, and counts them for the planner."""
         if statements.number not in self._stages:
             self._connection.execute(statements.create_stage())
