@@ -75,8 +75,9 @@ class Deliver(threading.Thread):
     def run(self) -> None:
         attempt = 0
         while not self._closed.is_set():
+            opened = False
             try:
-                self.frontier = self.sink.open() or 0
+                self.frontier, opened = self.sink.open() or 0, True
                 if self.error is not None:
                     self.tell({"event": "sink.recovered", "sink": self.sink.name})
                 self.error, attempt = None, 0
@@ -84,6 +85,8 @@ class Deliver(threading.Thread):
                 self.loop()
             except Exception as error:
                 self.failed(error)
+                if not opened:  # else the next turn answers before it delivers
+                    self._refuse()
                 if self.error is not None and self.error.code == "sink.fenced":
                     break
                 self._closed.wait(RETRY_S[min(attempt, len(RETRY_S) - 1)])
@@ -191,4 +194,3 @@ class Deliver(threading.Thread):
         if self.error is None or self.error.code != known.code:
             self.tell({"event": "sink.failed", "sink": self.sink.name, "error": known.as_dict()})
         self.error = known
-        self._refuse()

@@ -471,8 +471,7 @@ class Pipeline:
 
     def repair(self, sink: str, views: list[str], on_progress: Progress) -> dict[str, Any]:
         """The rows that differ in a sink, put right between two deliveries; see ``check_sink.repair``."""
-        deliver = self.delivers.get(sink)
-        return check_sink.repair(self.project, self.catalog, sink, views, on_progress, deliver)
+        return check_sink.repair(self.project, self.catalog, sink, views, on_progress, self.delivers.get(sink))
 
     def drop(self, view: str) -> dict[str, Any]:
         """Drop a view here and in every sink; refused with the names of the views that read it."""

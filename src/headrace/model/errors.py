@@ -65,7 +65,6 @@ CODES: dict[str, str] = {
     "sink.value": "The sink's store cannot hold a value or a name.",
     "sink.refused": "The sink's store refused a statement.",
     "sink.unsupported": "The sink's store cannot do what was asked.",
-    "sink.unknown": "There is no sink of that name.",
     # waiting for a write
     "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",
     "wait.timeout": "Views or sinks have not reached a write in the time given.",
