@@ -423,7 +423,8 @@ def test_a_sink_sees_the_view_stale_and_then_in_one_step_as_it_is(shop: Running)
     path = shop.folder / "out.duckdb"
     begin(shop, {"shares": SHARE, "counts": COUNT})
     made = make_sink(SinkDefinition("out", "duckdb", options={"path": str(path)}), shop.project)
-    sink = Deliver(made, None, shop.pipeline.catalog, shop.events.append)
+    log = shop.pipeline.maintainer.reader
+    sink = Deliver(made, None, shop.pipeline.catalog, log, shop.events.append)
     sink.start()
 
     def delivered() -> tuple[list[tuple[Any, ...]], dict[str, str]]:

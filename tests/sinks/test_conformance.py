@@ -19,6 +19,7 @@ from sink_stores import Store
 
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
+from headrace.model.transaction import TransactionOrigin
 from headrace.sinks.base import Sink
 
 KEY = ("id", "bigint", lambda rng: rng.randrange(60))
@@ -122,13 +123,13 @@ def test_all_views_of_a_delivery_and_the_progress_row_arrive_together(store: Sto
     views = [view("a", [KEY, NOTE], ("id",)), view("b", [PLACE, TOTAL]), view("c", [PLACE, KEY], ("place",))]
     sink = fill(store, *views)
     deltas = {v.schema.name: v.change(rng, 20) for v in views}
-    sink.write(delivery(9, views, deltas=deltas, committed_us=COMMITTED_US))
+    sink.write(delivery(9, views, deltas=deltas, origin=TransactionOrigin("shop", "0/1A2B", COMMITTED_US)))
     assert all(store.holds(v) for v in views)
-    row = store.query('SELECT project, sink, "commit", committed_at, written_at > committed_at FROM headrace_progress')[
-        0
-    ]
-    assert (*row[:3], row[4]) == ("headrace", "warehouse", 9, True)
-    assert row[3].astimezone(UTC) == datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=UTC)
+    (row,) = store.query(
+        'SELECT project, sink, "commit", source, position, written_at > committed_at, committed_at FROM headrace_progress'
+    )
+    assert row[:6] == ("headrace", "warehouse", 9, "shop", "0/1A2B", True)
+    assert row[6].astimezone(UTC) == datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=UTC)
     assert store.states() == dict.fromkeys("abc", (1, "live", 9, None))
 
 

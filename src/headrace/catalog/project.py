@@ -255,6 +255,12 @@ def _master(value: str) -> tuple[str, str] | None:
     return None if good else ("it is not a Spark master", "master: local[2]  (or spark://HOST:PORT, yarn, k8s://URL)")
 
 
+def _transactions(value: str) -> tuple[str, str] | None:
+    if value in ("grouped", "each"):
+        return None
+    return "it is `grouped` or `each`", did_you_mean(value, ["grouped", "each"]) or "transactions: each"
+
+
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "str": (str, "text"),
     "bool": (bool, "true or false"),
@@ -265,4 +271,5 @@ _CHECKS: dict[str, Callable[[str], tuple[str, str] | None]] = {
     "time_zone": _time_zone,
     "driver_memory": _memory,
     "master": _master,
+    "transactions": _transactions,
 }

@@ -9,6 +9,7 @@ from headrace.catalog.store import Catalog
 from headrace.engine.connectors import make_sink, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.ingest import Ingest
+from headrace.log.read import LogReader
 from headrace.model.definition import Project, SinkDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -77,6 +78,7 @@ def take_sinks(
     delivers: dict[str, Deliver],
     taken: dict[str, SinkDefinition],
     catalog: Catalog,
+    log: LogReader,
     tell: Callable[[dict[str, Any]], None],
 ) -> None:
     """A thread for each sink as it is defined now. What a sink that went has written stays in its store."""
@@ -88,6 +90,6 @@ def take_sinks(
         catalog.drop_sink(name)  # else it would hold back what may be forgotten for ever
     for definition in project.sinks:
         if definition.name not in delivers:
-            sink = Deliver(make_sink(definition, project), definition.views, catalog, tell)
+            sink = Deliver(make_sink(definition, project), definition.views, catalog, log, tell)
             delivers[definition.name], taken[definition.name] = sink, definition
             sink.start()

@@ -7,13 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
-from headrace.model.delivery import Delivery
+from headrace.log.read import LogReader
+from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
+from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
 from headrace.sinks.base import Sink
+from headrace.state.rows import consolidate
 
 WAIT_S = 0.5
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -25,11 +32,13 @@ class Deliver(threading.Thread):
     """Delivers views to one sink until closed. Failures are kept in ``error`` and retried from the sink's frontier."""
 
     def __init__(
-        self, sink: Sink, views: tuple[str, ...] | None, catalog: Catalog, tell: Callable[[dict[str, Any]], None]
-    ) -> None:
+        self, sink: Sink, views: tuple[str, ...] | None, catalog: Catalog, log: LogReader,
+        tell: Callable[[dict[str, Any]], None],
+    ) -> None:  # fmt: skip
         super().__init__(name=f"headrace-sink-{sink.name}", daemon=True)
-        self.sink, self.views, self.catalog, self.tell = sink, views, catalog, tell
+        self.sink, self.views, self.catalog, self.log, self.tell = sink, views, catalog, log, tell
         self.error: HeadraceError | None = None
+        self.attempt = 0  # how often in a row it has failed
         self.frontier: int | None = None
         self.rows = 0
         self.quarantined: Mapping[str, int] = {}
@@ -73,14 +82,10 @@ class Deliver(threading.Thread):
         return future.result()
 
     def run(self) -> None:
-        attempt = 0
         while not self._closed.is_set():
             opened = False
             try:
                 self.frontier, opened = self.sink.open() or 0, True
-                if self.error is not None:
-                    self.tell({"event": "sink.recovered", "sink": self.sink.name})
-                self.error, attempt = None, 0
                 self.tell_quarantined()
                 self.loop()
             except Exception as error:
@@ -89,8 +94,8 @@ class Deliver(threading.Thread):
                     self._refuse()
                 if self.error is not None and self.error.code == "sink.fenced":
                     break
-                self._closed.wait(RETRY_S[min(attempt, len(RETRY_S) - 1)])
-                attempt += 1
+                self._closed.wait(RETRY_S[min(self.attempt, len(RETRY_S) - 1)])
+                self.attempt += 1
         self.sink.close()
 
     def loop(self) -> None:
@@ -99,12 +104,19 @@ class Deliver(threading.Thread):
             self._published.clear()
             if self._answered():
                 held = self.sink.held()
-            delivery = self.next(held)
-            if delivery is None:
+            due = self.next(held)
+            if due is None:
+                self.recovered()
                 self._published.wait(WAIT_S)
                 continue
-            self.sink.write(delivery)
+            if isinstance(due, Succession):
+                self.sink.write_each(due)
+                delivery = due.whole
+            else:
+                self.sink.write(due)
+                delivery = due
             self.frontier = delivery.commit
+            self.recovered()
             self.tell_quarantined()
             self.rows += sum(t.num_rows for t in (*delivery.deltas.values(), *delivery.replacements.values()))
             for name in delivery.replacements:
@@ -132,7 +144,7 @@ class Deliver(threading.Thread):
             _, future = self._asked.get()
             future.set_exception(self.error or HeadraceError("project.not_running", "the sink's thread has ended"))
 
-    def next(self, held: dict[str, int]) -> Delivery | None:
+    def next(self, held: dict[str, int]) -> Delivery | Succession | None:
         """All that takes the sink from its frontier to a later published step; None when it is there."""
         frontier = self.frontier or 0
         with self.catalog.transaction():  # one state of the catalogue: steps, versions and outputs that agree
@@ -141,34 +153,68 @@ class Deliver(threading.Thread):
                 return None
             wanted = self.wanted()
             complete = steps[0].after <= frontier
-            chosen = self.bounded(steps) if complete and self.current(wanted, held) else steps
+            first = steps[0]
+            each = complete and first.shape.each and self.current(wanted, held, first.upto)
+            if each:
+                wanted = {name: record for name, record in wanted.items() if name in held}
+                chosen = [first]
+            else:
+                chosen = self.bounded(steps) if complete and self.current(wanted, held) else steps
             last = chosen[-1]
             plans: dict[str, tuple[bool, list[str]]] = {}
             for name, record in wanted.items():
                 if complete and held.get(name) == record.schema.version:
-                    outputs = self.catalog.outputs(chosen[0].number - 1, last.number, record.feed)
+                    outputs = self.catalog.outputs(first.number - 1, last.number, record.feed)
                     plans[name] = (False, [o.path for o in outputs])
                 elif record.state != "failed":
                     plans[name] = (True, snapshot.files(self.catalog, record.feed, last.number)[0])
+            begun = {o.path for o in self.catalog.outputs(first.number - 1, first.number)}
+        stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
+        if each:
+            given = {name: (wanted[name], paths) for name, (_, paths) in plans.items() if paths}
+            return self.apart(first, frontier, given, {n: r.schema for n, r in wanted.items()}, stale)
         deltas, replacements = {}, {}
         for name, (whole, paths) in plans.items():
-            table = snapshot.delta(wanted[name], paths)
             if whole:
-                replacements[name] = table
+                replacements[name] = snapshot.delta(wanted[name], paths)
             elif paths:  # without rows too: a view that comes back as it was is no longer stale
-                deltas[name] = table
+                # Of the first step the sink may have some transactions.
+                parts = [[p for p in paths if p in begun], [p for p in paths if p not in begun]]
+                rest = [
+                    snapshot.delta(wanted[name], part, after)
+                    for part, after in zip(parts, (frontier - first.after, 0), strict=True)
+                ]
+                deltas[name] = consolidate(pa.concat_tables(rest))
         dropped = frozenset(held) - wanted.keys()
-        stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
         schemas = {name: record.schema for name, record in wanted.items()}
-        return Delivery(last.upto, schemas, deltas, replacements, dropped, stale, last.committed_us)
+        origin = replace(next(self.log.origins(last.upto - 1, last.upto))[1], committed_us=last.committed_us)
+        return Delivery(last.upto, schemas, deltas, replacements, dropped, stale, origin)
+
+    def apart(
+        self, step: StepRecord, frontier: int, given: Mapping[str, tuple[ViewRecord, list[str]]],
+        schemas: Mapping[str, ViewSchema], stale: Mapping[str, str],
+    ) -> Succession:  # fmt: skip
+        """The transactions of a step beyond the frontier, each by itself."""
+        deltas, of_row = {}, {}
+        for name, (record, paths) in given.items():
+            deltas[name], instants = snapshot.apart(record, paths, frontier - step.after)
+            of_row[name] = pc.add(instants, step.after)
+        commits = pa.chunked_array([*of_row.values(), pa.array([step.upto])]).unique().sort().to_pylist()
+        origins = dict(self.log.origins(max(frontier, step.after), step.upto))
+        found = tuple(origins[commit] for commit in commits)
+        return Succession(tuple(commits), found, schemas, deltas, of_row, stale)
 
     def wanted(self) -> dict[str, ViewRecord]:
         records = self.catalog.views()
         return {n: r for n, r in records.items() if self.views is None or n in self.views}
 
-    def current(self, wanted: dict[str, ViewRecord], held: dict[str, int]) -> bool:
-        """Whether the sink holds just the versions there are: then several small deliveries will do."""
-        return {n: r.schema.version for n, r in wanted.items()} == held
+    def current(self, wanted: dict[str, ViewRecord], held: dict[str, int], upto: int | None = None) -> bool:
+        """Whether the sink holds just the versions there are: then several small deliveries will do.
+
+        ``upto``: or those that there were then, views being new since.
+        """
+        there = {n: r for n, r in wanted.items() if upto is None or n in held or r.created_commit <= upto}
+        return {n: r.schema.version for n, r in there.items()} == held
 
     def bounded(self, steps: list[StepRecord]) -> list[StepRecord]:
         rows, chosen = 0, list[StepRecord]()
@@ -186,6 +232,12 @@ class Deliver(threading.Thread):
             rows = self.quarantined.get(view, 0)
             if rows != before.get(view, 0):
                 self.tell({"event": "sink.quarantined", "sink": self.sink.name, "view": view, "rows": rows})
+
+    def recovered(self) -> None:
+        """A store that can be opened may still refuse what is written: only a delivery, or none due, tells."""
+        if self.error is not None:
+            self.tell({"event": "sink.recovered", "sink": self.sink.name})
+        self.error, self.attempt = None, 0
 
     def failed(self, error: Exception) -> None:
         known = error if isinstance(error, HeadraceError) else HeadraceError(

@@ -141,10 +141,10 @@ class Maintainer:
 
     # -- steps ----------------------------------------------------------------------------------------------
 
-    def step(self, end: int | None = None, *, each: bool = False) -> Result | None:
+    def step(self, end: int | None = None, *, each: bool | None = None) -> Result | None:
         """One step over what the log holds beyond the frontier, up to ``end``; None when there is nothing.
 
-        ``each``: every transaction is an instant of its own.
+        ``each``: every transaction is an instant of its own; None: as the settings say.
         """
         if end is None:
             self.ticks.advance(self.reader.refs(self.frontier, self.log.end) if self.log.end > self.frontier else ())
@@ -152,7 +152,8 @@ class Maintainer:
         if end <= self.frontier:
             return None
         upto, rows, committed_us = self.bounded(end)
-        shape = StepShape(rows >= WIDE_ROWS and self.settings.partitions > 1, each)
+        apart = self.settings.transactions == "each" if each is None else each
+        shape = StepShape(rows >= WIDE_ROWS and self.settings.partitions > 1, apart)
         number = self.number + 1
         self.catalog.record_step(number, self.frontier, upto, shape, committed_us)
         result = self.take(number, self.frontier, upto, shape)

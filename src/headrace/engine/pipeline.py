@@ -305,7 +305,7 @@ class Pipeline:
                 with self.catalog.transaction():
                     self.catalog.drop_relation(name)
                     self.catalog.set_meta(HELD + name, owner)  # the log still has its rows
-        attach.take_sinks(project, self.delivers, self.sinks, self.catalog, self.tell)
+        attach.take_sinks(project, self.delivers, self.sinks, self.catalog, self.maintainer.reader, self.tell)
         return answer
 
     def lost(self, names: list[str], compilation: Compilation) -> None:

@@ -97,6 +97,7 @@ class Settings:
     clock_seconds: float = 1.0  # how far the clock of views may be behind when they change
     code: bool = False  # whether the files of functions/ may run
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
+    transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,7 @@ from headrace.state.rows import consolidate
 from headrace.state.run import copies, open_run
 
 STATE = ".headrace"
+INSTANT = "_i"  # of output files: the ordinal of a transaction in its step
 POLL_S = 0.05
 ATTEMPTS = 20  # a compaction may take a file away between looking it up and opening it
 
@@ -93,7 +95,8 @@ def contents(project_path: Path, view: str) -> tuple[int, ViewSchema, pa.Table]:
 
 
 def follow(project_path: Path, view: str, after: int | None, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
-    """(commit, delta with ``_w``) of every published step after commit ``after`` that changes the view.
+    """(commit, delta with ``_w``) of every published step after commit ``after`` that changes the view; with
+    `transactions: each`, of every transaction.
 
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
     difference as one delta, or as two of the same commit when the columns have changed. Ends when ``stop`` is set.
@@ -118,9 +121,11 @@ def follow(project_path: Path, view: str, after: int | None, stop: threading.Eve
                 for delta in _swapped(before, held):
                     yield last.upto, delta
             else:
+                since = [held]
                 for upto, delta in _between(catalog, record, commit, last.upto):
-                    held = consolidate(pa.concat_tables([held, delta]))
+                    since.append(delta)
                     yield upto, delta
+                held = consolidate(pa.concat_tables(since)) if len(since) > 1 else held
             commit = last.upto
     finally:
         catalog.close()
@@ -162,7 +167,7 @@ def read(catalog: Catalog, record: ViewRecord, upto_step: int | None = None) -> 
 
 
 def step_at(catalog: Catalog, commit: int) -> int:
-    """The number of the last published step up to ``commit``.
+    """The number of the last published step that ends at ``commit`` or before.
 
     Raises ``state.missing`` when not every step after it is kept any more: then nothing tells what it held.
     """
@@ -188,8 +193,14 @@ def as_of(catalog: Catalog, record: ViewRecord, commit: int) -> list[pa.Table]:
         step, base = step_at(catalog, commit), catalog.base(record.feed)
         start, paths = (base[0], base[2]) if base else (-1, [])
         between = catalog.outputs(min(start, step), max(start, step), record.feed)
+        begun = [s for s in catalog.steps() if s.after < commit < s.upto and s.published_us is not None]
         try:
             kept, moved = [open_run(path) for path in paths], [open_run(output.path) for output in between]
+            kept += [
+                _of_instants(open_run(output.path), 0, commit - of.after)
+                for of in begun
+                for output in catalog.outputs(of.number - 1, of.number, record.feed)
+            ]
         except HeadraceError:
             if attempt == ATTEMPTS - 1:
                 raise
@@ -244,15 +255,34 @@ def files(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[str], int]:
     return paths + [o.path for o in catalog.outputs(start, upto_step, feed)], commit
 
 
-def delta(record: ViewRecord, paths: list[str], instant: int | None = None) -> pa.Table:
+def delta(record: ViewRecord, paths: Sequence[str], after: int = 0, last: int | None = None) -> pa.Table:
     """Some output files of a view version as one consolidated delta: its columns and ``_w``.
 
-    ``instant``: only what changed at that instant of its step.
+    ``after``, ``last``: only what changed at later instants of their step, and up to that one.
     """
-    tables = [open_run(path) for path in paths]
-    if instant is not None:
-        tables = [table.filter(pc.equal(table["_i"], instant)) for table in tables]
-    return added(record, tables)
+    return added(record, [_of_instants(open_run(path), after, last) for path in paths])
+
+
+def apart(record: ViewRecord, paths: Sequence[str], after: int) -> tuple[pa.Table, pa.Array]:
+    """Output files of a step, each of its transactions an instant: (columns and ``_w``, the instant of each row).
+
+    In the order of the instants, consolidated within each; ``after``: of later ones only.
+    """
+    names = [f"c{i}" for i in range(len(record.schema.columns))]
+    head = [pa.field(INSTANT, pa.int64()), *arrow_schema(record.schema.columns), pa.field(WEIGHT, pa.int64())]
+    empty = pa.schema(head).empty_table()
+    numbered = [f"{place}" for place in range(len(head))]  # no column's name collides with the instant's
+    tables = [_of_instants(open_run(path), after, None).select([INSTANT, *names, WEIGHT]) for path in paths]
+    parts = [t.rename_columns(numbered).cast(empty.rename_columns(numbered).schema) for t in tables]
+    rows = consolidate(pa.concat_tables([empty.rename_columns(numbered), *parts]), numbered[-1])
+    return rows.select(numbered[1:]).rename_columns(empty.column_names[1:]), rows[numbered[0]].combine_chunks()
+
+
+def _of_instants(table: pa.Table, after: int, last: int | None) -> pa.Table:
+    if after <= 0 and last is None:
+        return table
+    inside = pc.greater(table[INSTANT], after)
+    return table.filter(inside if last is None else pc.and_(inside, pc.less_equal(table[INSTANT], last)))
 
 
 def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Iterator[tuple[int, pa.Table]]:
@@ -260,7 +290,12 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
         if step.published_us is None or step.upto <= after or step.upto > upto:
             continue
         paths = [o.path for o in catalog.outputs(step.number - 1, step.number, record.feed)]
-        if paths and (change := delta(record, paths)).num_rows:
+        if paths and step.shape.each:
+            rows, instants = apart(record, paths, after - step.after)
+            starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))
+            for begin, end in zip(starts, [*starts[1:], rows.num_rows], strict=True):
+                yield step.after + instants[int(begin)].as_py(), rows.slice(begin, end - begin)
+        elif paths and (change := delta(record, paths)).num_rows:
             yield step.upto, change
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from headrace.model.delivery import Delivery
+from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
 from headrace.sinks.comparison import Comparison, Expected
 
@@ -28,6 +28,15 @@ class Sink(ABC):
     @abstractmethod
     def write(self, delivery: Delivery) -> None:
         """Write all of ``delivery`` and the new frontier in one transaction, or raise and write nothing."""
+
+    def write_each(self, succession: Succession) -> None:
+        """Write every transaction as one of its own, in order, or raise: then those up to the one that failed stand.
+
+        What is not beyond the sink's frontier was written before and is left out. All that this returns from is as
+        durable as a ``write``.
+        """
+        for delivery in succession.deliveries():
+            self.write(delivery)
 
     @abstractmethod
     def close(self) -> None:

@@ -162,6 +162,17 @@ def went_back(frontier: int | None, reached: int, where: str = "") -> HeadraceEr
     )
 
 
+def fenced(why: str, where: str = "") -> HeadraceError:
+    """An older instance of a sink wants to write."""
+    return HeadraceError(
+        "sink.fenced",
+        "another instance has taken over this sink",
+        where=where,
+        why=why,
+        next="stop one of the two: `headrace up` runs in two places, or two projects share a name and a sink",
+    )
+
+
 def _check_weights(target: Target, table: pa.Table, whole: bool, where: str) -> None:
     weights = table.column(WEIGHT)
     if whole and table.num_rows and pc.min(weights).as_py() <= 0:

@@ -156,7 +156,7 @@ class Stepped:
         found = {}
         for name, record in self.catalog.views().items():
             outputs = self.catalog.outputs(result.number - 1, result.number, record.feed)
-            found[name] = snapshot.delta(record, [o.path for o in outputs], instant)
+            found[name] = snapshot.delta(record, [o.path for o in outputs], (instant or 1) - 1, instant)
         return found
 
     # -- what there is --------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ between, the user's own ``duckdb`` can read it. As long as that has it open, a w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from headrace.formats.options import validate
-from headrace.model.delivery import Delivery
+from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
 from headrace.sinks.base import Sink
 from headrace.sinks.comparison import Comparison, Expected
@@ -98,6 +99,17 @@ class DuckdbSink(Sink):
         answer, self.quarantined = self._transaction(partial(self._repair, expected))
         return answer
 
+    def write_each(self, succession: Succession) -> None:
+        """As ``write``, of each; the file is opened once."""
+        for_each = [
+            (delivery, targets(delivery, self._keys, self._where)) for delivery in succession.deliveries()
+        ]  # checked before the first is written
+        with self._opened() as connection:
+            for delivery, checked in for_each:
+                self._check_names(checked)
+                self.quarantined = self._within(connection, partial(self._write, delivery, checked))
+                self._reached = max(delivery.commit, self._reached or delivery.commit)
+
     def close(self) -> None:
         """Nothing is open between two writes."""
 
@@ -151,7 +163,7 @@ class DuckdbSink(Sink):
         if due.stale:
             progress.stale(due.stale, {view: delivery.schemas[view].version for view in due.stale}, frontier)
         if frontier is None or delivery.commit > frontier:
-            progress.advance(delivery.commit, delivery.committed_us)
+            progress.advance(delivery.commit, delivery.origin)
         return quarantine.take(due, bad, self.quarantined)
 
     def _compare(
@@ -218,21 +230,30 @@ class DuckdbSink(Sink):
 
         Not ``keep``: what it did is taken back.
         """
+        with self._opened() as connection:
+            return self._within(connection, work, keep=keep)
+
+    @contextmanager
+    def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
         connection = self._connect()
         try:
             connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("BEGIN")
-            schema = self._options.schema_name
-            answer = work(
-                Tables(connection, schema, self._owner, self._where),
-                Progress(connection, schema, self._project, self.name, self._where),
-                DuckdbQuarantine(connection, schema, self._project, self.name),
-            )
-            connection.execute("COMMIT" if keep else "ROLLBACK")
+            yield connection
         except duckdb.Error as error:
             raise self._explained(error) from error
         finally:
             connection.close()  # takes back a transaction that did not get to its COMMIT
+
+    def _within(self, connection: duckdb.DuckDBPyConnection, work: _Work[_Answer], *, keep: bool = True) -> _Answer:
+        """One transaction of a file that is open."""
+        connection.execute("BEGIN")
+        schema = self._options.schema_name
+        answer = work(
+            Tables(connection, schema, self._owner, self._where),
+            Progress(connection, schema, self._project, self.name, self._where),
+            DuckdbQuarantine(connection, schema, self._project, self.name),
+        )
+        connection.execute("COMMIT" if keep else "ROLLBACK")
         return answer
 
     def _connect(self) -> duckdb.DuckDBPyConnection:

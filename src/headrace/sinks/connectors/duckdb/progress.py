@@ -12,15 +12,15 @@ from typing import Any
 import duckdb
 
 from headrace.formats.types.duckdb import compose, identifier
-from headrace.model.errors import HeadraceError
+from headrace.model.transaction import TransactionOrigin
 from headrace.sinks.quarantine import QUARANTINE
-from headrace.sinks.target import Held, Target
+from headrace.sinks.target import Held, Target, fenced
 
 PROGRESS, VIEWS = "headrace_progress", "headrace_views"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PROGRESS_COLUMNS = (
     "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, commit BIGINT, generation BIGINT NOT NULL,"
-    " committed_at TIMESTAMPTZ, written_at TIMESTAMPTZ"
+    " committed_at TIMESTAMPTZ, written_at TIMESTAMPTZ, source VARCHAR, position VARCHAR"
 )
 _VIEWS_COLUMNS = (
     "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, view VARCHAR NOT NULL, version BIGINT NOT NULL,"
@@ -33,7 +33,7 @@ _QUARANTINE_COLUMNS = (
 
 
 class Progress:
-    """``headrace_progress``: one row a sink. ``headrace_views``: one row a view of it.
+    """``headrace_progress``: one row a sink, with where its last transaction came from. ``headrace_views``: one a view.
 
     A live view's ``commit`` is that of its last change: it is current as of the progress row. A stale view's is
     the commit whose contents it still shows.
@@ -52,6 +52,8 @@ class Progress:
     def ensure(self) -> None:
         self._run("CREATE SCHEMA IF NOT EXISTS {schema}")
         self._run("CREATE TABLE IF NOT EXISTS {progress} (" + _PROGRESS_COLUMNS + ")")
+        for added in ("source", "position"):
+            self._run("ALTER TABLE {progress} ADD COLUMN IF NOT EXISTS " + added + " VARCHAR")
         self._run("CREATE TABLE IF NOT EXISTS {views} (" + _VIEWS_COLUMNS + ")")
         self._run("CREATE TABLE IF NOT EXISTS {quarantine} (" + _QUARANTINE_COLUMNS + ")")
 
@@ -82,21 +84,15 @@ class Progress:
         row = self._row() if self.exists() else None
         if row is None or row[1] != generation:
             now = "its progress row is gone" if row is None else f"generation {row[1]} runs, this is {generation}"
-            raise HeadraceError(
-                "sink.fenced",
-                "another instance has taken over this sink",
-                where=self._where,
-                why=now,
-                next="stop one of the two: `headrace up` runs in two places, or two projects share a name and a sink",
-            )
+            raise fenced(now, self._where)
         return row[0]
 
-    def advance(self, commit: int, committed_us: int) -> None:
-        at = _EPOCH + timedelta(microseconds=committed_us) if committed_us else None
+    def advance(self, commit: int, origin: TransactionOrigin) -> None:
+        at = _EPOCH + timedelta(microseconds=origin.committed_us) if origin.committed_us else None
         self._run(
             "UPDATE {progress} SET commit = $3, committed_at = coalesce($4::TIMESTAMPTZ, committed_at),"
-            " written_at = $5 WHERE project = $1 AND sink = $2",
-            [*self._me, commit, at, datetime.now(UTC)],
+            " written_at = $5, source = $6, position = $7 WHERE project = $1 AND sink = $2",
+            [*self._me, commit, at, datetime.now(UTC), origin.source or None, origin.position or None],
         )
 
     def held(self) -> dict[str, Held]:

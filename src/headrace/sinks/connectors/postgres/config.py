@@ -31,6 +31,8 @@ class PostgresOptions(BaseModel):
     schema_name: str = Field(default="public", alias="schema", min_length=1)
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = None
     sslrootcert: str | None = None
+    # Of `transactions: each`: whether the server's log is flushed once for many transactions or for each of them.
+    flush: Literal["batch", "each"] = "batch"
 
     @model_validator(mode="after")
     def _has_an_address(self) -> Self:

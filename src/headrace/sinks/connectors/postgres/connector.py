@@ -17,18 +17,30 @@ from psycopg import conninfo
 from psycopg import errors as pg_errors
 
 from headrace.formats.options import validate
-from headrace.model.delivery import Delivery
+from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
 from headrace.sinks.base import Sink
 from headrace.sinks.comparison import Comparison, Expected
 from headrace.sinks.connectors.postgres import errors
 from headrace.sinks.connectors.postgres.compare import Compare
 from headrace.sinks.connectors.postgres.config import PostgresOptions, parameters
+from headrace.sinks.connectors.postgres.each import DIVERGED, FENCED, Each
 from headrace.sinks.connectors.postgres.progress import Progress
 from headrace.sinks.connectors.postgres.quarantine import PostgresQuarantine, unheld
-from headrace.sinks.connectors.postgres.tables import PLAN_SMALL, Row, Tables
+from headrace.sinks.connectors.postgres.tables import PLAN_SMALL, Row, Tables, null_patterns
 from headrace.sinks.quarantine import sifted
-from headrace.sinks.target import Held, Target, as_held, delivered, pending, targets, usable, went_back
+from headrace.sinks.target import (
+    Held,
+    Target,
+    as_held,
+    delivered,
+    diverged,
+    fenced,
+    pending,
+    targets,
+    usable,
+    went_back,
+)
 
 TAKE_OVER_WAIT_MS = 2_000  # how long a write in progress of an older instance is waited for before it is ended
 TAKE_OVER_ATTEMPTS = 5
@@ -49,6 +61,7 @@ _SETTINGS = {
     "client_min_messages": "warning",
     "default_transaction_isolation": "read committed",
     "default_transaction_deferrable": "off",
+    "jit": "off",  # a plan that had to scan looks costly enough to be compiled, once a statement
     **PLAN_SMALL,
 }
 _Answer = TypeVar("_Answer")
@@ -77,6 +90,7 @@ class PostgresSink(Sink):
         self._connection: psycopg.Connection[Row] | None = None
         self._tables: Tables | None = None
         self._progress: Progress | None = None
+        self._each: Each | None = None
         errors.check_name(self._options.schema_name, "the schema's name", "all", where)
 
     def open(self) -> int | None:
@@ -113,8 +127,24 @@ class PostgresSink(Sink):
         self.quarantined = self._transaction(lambda: self._quarantine().counts())
         return answer
 
+    def write_each(self, succession: Succession) -> None:
+        """As ``write``, of each; on the server, at batch speed."""
+        whole = succession.whole
+        checked = targets(whole, self._keys, self._where)
+        errors.check_names(checked, self._where)
+        # One by one: a single one, rows to be set aside, and what a failure may have left half written.
+        if (
+            len(succession.commits) == 1
+            or sifted(whole, checked, unheld)[1]
+            or not self._transaction(lambda: self._stage(succession, checked), checked.values())
+        ):
+            super().write_each(succession)
+            return
+        self._in_turn(lambda: self._commit(succession, checked), checked.values())
+        self._reached = succession.commits[-1]
+
     def close(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._each = self._connection, None, None
         if connection is not None:
             connection.close()
 
@@ -150,12 +180,8 @@ class PostgresSink(Sink):
 
     def _write(self, delivery: Delivery, checked: Mapping[str, Target]) -> Mapping[str, int]:
         """What the quarantine then holds."""
-        if self._generation is None:
-            raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
         connection, tables, progress = self._connected()
-        frontier = progress.lock(self._generation)
-        if self._reached is not None and (frontier is None or frontier < self._reached):
-            raise went_back(frontier, self._reached, self._where)
+        frontier = self._locked(progress)
         beyond = frontier is None or delivery.commit > frontier
         held = self._held() if not beyond or delivery.deltas.keys() - tables.ready else {}
         due, bad = sifted(pending(delivery, frontier, held, checked), checked, unheld)
@@ -177,7 +203,7 @@ class PostgresSink(Sink):
                 progress.dropped(due.dropped)
             progress.stale(due.stale, {view: delivery.schemas[view].version for view in due.stale}, frontier)
             if beyond:
-                progress.advance(delivery.commit, delivery.committed_us)
+                progress.advance(delivery.commit, delivery.origin)
         tables.check(done)
         return self._quarantine().take(due, bad, self.quarantined)
 
@@ -189,12 +215,8 @@ class PostgresSink(Sink):
         return list(self._compared(expected, progress.reached(), progress.held(), repair=False))
 
     def _repair(self, expected: Expected) -> list[Comparison]:
-        if self._generation is None:
-            raise HeadraceError("internal", f"sink '{self.name}' is repaired before it is open", where=self._where)
         progress = self._connected()[2]
-        frontier = progress.lock(self._generation)
-        if self._reached is not None and (frontier is None or frontier < self._reached):
-            raise went_back(frontier, self._reached, self._where)
+        frontier = self._locked(progress)
         return list(self._compared(expected, frontier, progress.held(), repair=True))
 
     def _compared(
@@ -205,6 +227,36 @@ class PostgresSink(Sink):
         for wanted in expected(commit, delivered(held)):
             made = as_held(wanted.schema, held[wanted.schema.name])
             yield compare.view(made, wanted.rows, commit or 0, repair=repair)
+
+    def _locked(self, progress: Progress) -> int | None:
+        """The commit reached, its row held until the transaction ends."""
+        if self._generation is None:
+            raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
+        frontier = progress.lock(self._generation)
+        if self._reached is not None and (frontier is None or frontier < self._reached):
+            raise went_back(frontier, self._reached, self._where)
+        return frontier
+
+    def _stage(self, succession: Succession, checked: Mapping[str, Target]) -> bool:
+        """The rows of many transactions, and the views that are stale from the first of them on; False, and nothing
+        done, when some of them were written before."""
+        connection, tables, progress = self._connected()
+        frontier = self._locked(progress)
+        if frontier is not None and frontier >= succession.commits[0]:
+            return False
+        tables.prepare(checked.values(), self._held() if checked.keys() - tables.ready else {})
+        progress.stale(succession.stale, {v: succession.schemas[v].version for v in succession.stale}, frontier)
+        if self._each is None:
+            self._each = Each(connection, progress)
+        self._each.stage(succession, {target: tables.of(target) for target in checked.values()})
+        return True
+
+    def _commit(self, succession: Succession, checked: Mapping[str, Target]) -> None:
+        assert self._each is not None and self._generation is not None
+        tables = self._connected()[1]
+        views = {target: tables.of(target) for target in checked.values()}
+        nulls = {view: null_patterns(succession.deltas[view], target.key) for view, target in checked.items()}
+        self._each.commit(views, nulls, generation=self._generation, flush=self._options.flush == "each")
 
     def _drop(self) -> None:
         _, tables, progress = self._connected()
@@ -237,6 +289,24 @@ class PostgresSink(Sink):
             self.close()
             raise
         return answer
+
+    def _in_turn(self, work: Callable[[], None], targets: Collection[Target]) -> None:
+        """Runs ``work``, which commits by itself. After any failure the connection is given up."""
+        connection, tables, _ = self._connected()
+        connection.autocommit = True
+        try:
+            work()
+            connection.autocommit = False
+        except psycopg.Error as error:
+            self.close()
+            if error.sqlstate == DIVERGED:
+                raise diverged(error.diag.table_name or "", error.diag.message_primary or "", self._where) from error
+            if error.sqlstate == FENCED:
+                raise fenced("its progress row is gone, or of a later generation", self._where) from error
+            raise tables.explained(error, targets) from error
+        except BaseException:
+            self.close()
+            raise
 
     def _connected(self) -> tuple[psycopg.Connection[Row], Tables, Progress]:
         if self._connection is None or self._tables is None or self._progress is None:

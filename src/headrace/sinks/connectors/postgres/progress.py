@@ -13,16 +13,17 @@ import psycopg
 from psycopg import sql
 
 from headrace.model.errors import HeadraceError
+from headrace.model.transaction import TransactionOrigin
 from headrace.sinks.connectors.postgres import errors
 from headrace.sinks.quarantine import QUARANTINE
-from headrace.sinks.target import Held, Target
+from headrace.sinks.target import Held, Target, fenced
 
 PROGRESS, VIEWS = "headrace_progress", "headrace_views"
 _MARK = "made by headrace"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFINITIONS = {
     PROGRESS: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, commit bigint, generation bigint NOT NULL,"
-    " committed_at timestamptz, written_at timestamptz, PRIMARY KEY (project, sink))",
+    " committed_at timestamptz, written_at timestamptz, source text, position text, PRIMARY KEY (project, sink))",
     VIEWS: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, view text NOT NULL, version bigint NOT NULL,"
     " state text NOT NULL CHECK (state IN ('live', 'stale')), commit bigint, reason text, key text[] NOT NULL,"
     " declared boolean NOT NULL, PRIMARY KEY (project, sink, view))",
@@ -30,11 +31,12 @@ _DEFINITIONS = {
     " contents text NOT NULL, reason text NOT NULL, copies bigint NOT NULL, commit bigint NOT NULL,"
     " PRIMARY KEY (project, sink, view, id))",
 }
+_ADDED = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS source text, ADD COLUMN IF NOT EXISTS position text")
 _MINE = sql.SQL("project = $1 AND sink = $2")
 
 
 class Progress:
-    """``headrace_progress``: one row a sink. ``headrace_views``: one row a view of it.
+    """``headrace_progress``: one row a sink, with where its last transaction came from. ``headrace_views``: one a view.
 
     A live view's ``commit`` is that of its last change: it is current as of the progress row. A stale view's is
     the commit whose contents it still shows.
@@ -69,6 +71,16 @@ class Progress:
                 self._connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(table, sql.Literal(_MARK)))
             elif marks[name] != _MARK:
                 raise errors.foreign(f"the schema '{self._schema}' already holds '{name}'", self._where)
+        if PROGRESS in marks and not self._has_source():
+            self._connection.execute(_ADDED.format(self._progress))
+
+    def _has_source(self) -> bool:
+        """Whether the table was made by a version that writes down where a transaction came from."""
+        row = self._connection.execute(
+            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname IN ('source', 'position')",
+            (sql.Identifier(self._schema, PROGRESS).as_string(self._connection),),
+        ).fetchone()
+        return row == (2,)
 
     def exists(self) -> bool:
         names = [sql.Identifier(self._schema, name).as_string(self._connection) for name in (PROGRESS, VIEWS)]
@@ -103,25 +115,38 @@ class Progress:
         row = cursor.fetchone()
         if row is None or row[1] != generation:
             now = "its progress row is gone" if row is None else f"generation {row[1]} runs, this is {generation}"
-            raise HeadraceError(
-                "sink.fenced",
-                "another instance has taken over this sink",
-                where=self._where,
-                why=now,
-                next="stop one of the two: `headrace up` runs in two places, or two projects share a name and a sink",
-            )
+            raise fenced(now, self._where)
         commit: int | None = row[0]
         return commit
 
-    def advance(self, commit: int, committed_us: int) -> None:
-        at = _EPOCH + timedelta(microseconds=committed_us) if committed_us else None
+    def advance(self, commit: int, origin: TransactionOrigin) -> None:
+        at = _EPOCH + timedelta(microseconds=origin.committed_us) if origin.committed_us else None
         self._connection.execute(
             sql.SQL(
-                "UPDATE {} SET commit = $3, committed_at = coalesce($4, committed_at), written_at = clock_timestamp()"
-                " WHERE {}"
+                "UPDATE {} SET commit = $3, committed_at = coalesce($4, committed_at), written_at = clock_timestamp(),"
+                " source = $5, position = $6 WHERE {}"
             ).format(self._progress, _MINE),
-            (*self._me, commit, at),
+            (*self._me, commit, at, origin.source or None, origin.position.replace("\0", "\\0") or None),
         )
+
+    def advance_to(self, transaction: str, generation: int) -> sql.Composed:
+        """``advance`` as a statement for a block on the server: no row when another generation runs.
+
+        ``transaction``: its variable with ``commit``, ``committed_at``, ``source``, ``position``, ``views``.
+        """
+        return sql.SQL(
+            "UPDATE {table} SET commit = {t}.commit, committed_at = coalesce({t}.committed_at, {table}.committed_at),"
+            " written_at = clock_timestamp(), source = {t}.source, position = {t}.position"
+            " WHERE {mine} AND generation = {generation}"
+        ).format(
+            table=self._progress, t=sql.Identifier(transaction), mine=self._mine(), generation=sql.Literal(generation)
+        )
+
+    def changed_to(self, transaction: str) -> sql.Composed:
+        """``changed`` as a statement for such a block."""
+        return sql.SQL(
+            "UPDATE {} SET state = 'live', commit = {t}.commit, reason = NULL WHERE {} AND view = ANY ({t}.views)"
+        ).format(self._views, self._mine(), t=sql.Identifier(transaction))
 
     def held(self) -> dict[str, Held]:
         """View -> what its status row says; the table itself may be gone."""
@@ -175,6 +200,10 @@ class Progress:
         left = self._connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self._progress)).fetchone()
         if left is None:
             self._connection.execute(sql.SQL("DROP TABLE {}").format(sql.SQL(", ").join(tables)))
+
+    def _mine(self) -> sql.Composed:
+        project, sink = self._me
+        return sql.SQL("project = {} AND sink = {}").format(sql.Literal(project), sql.Literal(sink))
 
     def _demand(self, check: str, right: str) -> None:
         row = self._connection.execute(

@@ -66,7 +66,7 @@ class Statements:
     # names that the view does not use itself
     @property
     def hidden_names(self) -> tuple[str, str]:
-        return _free("_row", self.target.names), _free("_n", self.target.names)
+        return free("_row", self.target.names), free("_n", self.target.names)
 
     @property
     def row(self) -> sql.Identifier:
@@ -267,7 +267,8 @@ def pg_type(type_text: str) -> sql.SQL:
     return sql.SQL(postgres_types.from_spark(type_text))
 
 
-def _free(name: str, taken: list[str]) -> str:
+def free(name: str, taken: list[str]) -> str:
+    """The name with as many ``_`` before it as make it none of those taken."""
     while name in taken:
         name = "_" + name
     return name

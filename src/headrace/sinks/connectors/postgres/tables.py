@@ -95,10 +95,19 @@ class Tables:
 
     def stage(self, deltas: Mapping[Target, pa.Table], held: Mapping[str, Held]) -> None:
         """Readies the views, and loads the deltas that are too large to travel as parameters."""
+        self.prepare(deltas, held)
         for target, table in deltas.items():
-            self._prepare(target, held)
             if table.num_rows > SMALL_ROWS:
                 self.copy_to_stage(self._ready[target.view], rows_of(target, table))
+
+    def prepare(self, targets: Iterable[Target], held: Mapping[str, Held]) -> None:
+        """Readies views for deltas. Raises ``sink.diverged`` for one whose table is gone."""
+        for target in targets:
+            self._prepare(target, held)
+
+    def of(self, target: Target) -> Statements:
+        """The statements of a view that is ready."""
+        return self._ready[target.view]
 
     def apply(self, deltas: Mapping[Target, pa.Table]) -> list[Applied]:
         """Sends what applies the deltas; nothing here waits for the server, so that a pipeline may hold it all."""
@@ -130,7 +139,7 @@ class Tables:
         given = self._arrays(statements.target, gone) if small and gone.num_rows else None
         cursors = [
             self._run(statements, Statements.delete_by_key, small, given, nulls)
-            for nulls in _null_patterns(gone, statements.target.key)
+            for nulls in null_patterns(gone, statements.target.key)
         ]
         if come.num_rows:
             given = self._arrays(statements.target, come) if small else None
@@ -348,7 +357,7 @@ class Tables:
         return target.view, hidden_name(target.view), Statements(self._schema, target, False, 0).beside_name
 
 
-def _null_patterns(rows: pa.Table, key: tuple[str, ...]) -> list[tuple[str, ...]]:
+def null_patterns(rows: pa.Table, key: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Which key columns are NULL together in some of the rows; nearly always the one answer 'none'."""
     if not rows.num_rows:
         return []
