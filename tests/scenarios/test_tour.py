@@ -101,7 +101,7 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         if verb == "drop":
             command += " --yes"
         told[verb] = shell(command, shop)
-    assert list(told) == ["views", "show", "watch", "sql", "explain", "verify", "repair", "test", "drop"]
+    assert list(told) == ["views", "show", "watch", "sql", "explain", "verify", "repair", "test", "log", "drop"]
     assert "north" in told["show"] and "north" in told["watch"] and "12.50" in told["sql"]
     assert "aggregate" in told["explain"]
     assert "0 differences" in told["verify"] and "0 differences" in told["repair"]

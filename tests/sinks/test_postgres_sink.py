@@ -75,6 +75,56 @@ def test_a_reader_never_sees_a_part_of_a_delivery(postgres_store: PostgresStore)
     assert postgres_store.contents("left") == made[-1][1]
 
 
+@pytest.mark.parametrize("key", [("id",), ()], ids=["a key", "rows may repeat"])
+def test_large_contents_are_copied_where_no_reader_is_and_appear_at_once(
+    postgres_store: PostgresStore, key: tuple[str, ...]
+) -> None:
+    """The first load of a view, and then its other columns: a reader sees what was before, or all of it, never waiting."""
+    large = sales(*((n, "a") for n in range(60_000)), key=key)
+    wider = view("sales", (ID, NOTE, ("more", "string", NOTE[2])), key, version=2)
+    wider.rows = [(*row, "b") for row in large.rows]
+    sink = postgres_store.sink()
+    sink.open()
+    seen: set[tuple[int, int]] = set()
+    copied: set[str | None] = set()
+    longest = [0.0]
+    stop = threading.Event()
+
+    def read() -> None:
+        with psycopg.connect(postgres_store.dsn, autocommit=True, prepare_threshold=None) as connection:
+            while not stop.is_set():
+                began = time.monotonic()
+                try:
+                    rows = connection.execute("SELECT * FROM sales").fetchall()
+                    seen.add((len(rows), len(rows[0])))
+                except psycopg.errors.UndefinedTable:
+                    seen.add((0, 0))
+                longest[0] = max(longest[0], time.monotonic() - began)
+
+    def watch() -> None:
+        with psycopg.connect(postgres_store.dsn, autocommit=True) as connection:
+            while not stop.is_set():
+                now = connection.execute("SELECT command FROM pg_stat_progress_copy").fetchall()
+                copied.update(command for (command,) in now)
+
+    threads = [threading.Thread(target=read), threading.Thread(target=watch)]
+    for thread in threads:
+        thread.start()
+    sink.write(delivery(1, [large], replacements={"sales": large.whole()}))
+    sink.write(delivery(2, [wider], replacements={"sales": wider.whole()}))
+    end = time.monotonic() + 30
+    while (60_000, 3) not in seen and time.monotonic() < end:
+        time.sleep(0.01)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert seen <= {(0, 0), (60_000, 2), (60_000, 3)}
+    assert (60_000, 3) in seen
+    assert "COPY FROM" in copied
+    assert longest[0] < 5
+    assert len(postgres_store.tables()) == 3 + (1 if key else 2)  # nothing is left of what was loaded beside
+
+
 def in_whole(sent: Delivery, *contents: Counter[Row]) -> Delivery:
     """The same step, with the whole contents of its views instead of what changed."""
     pairs = zip(sent.schemas.items(), contents, strict=True)
