@@ -26,6 +26,8 @@ from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.engine import check_sink
 from headrace.engine.connectors import make_sink
 from headrace.engine.deliver import Deliver
+from headrace.log.read import LogReader
+from headrace.model.delivery import NOWHERE, Delivery
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, ViewSchema
 from headrace.state.run import write_run
@@ -50,6 +52,8 @@ class Shop:
         (folder / ".headrace").mkdir()
         self.catalog = Catalog(folder / ".headrace/catalog.db")
         self.project = read(folder)
+        self.log = LogReader(folder / ".headrace/log")
+        self.log.origins = lambda after, upto: iter([(upto, NOWHERE)])  # type: ignore[method-assign]
         self.told: list[dict[str, Any]] = []
 
     def define(self, name: str, version: int = 1, state: str = "live") -> None:
@@ -57,19 +61,16 @@ class Shop:
         self.catalog.put_view(ViewRecord(schema, "SELECT 1", "f", state, "", 0))
 
     def publish(self, **changes: Rows) -> int:
-        """A step of ten commits; the last of them."""
+        """A step of ten commits, each row's change at the commit that its ``n`` ends in; the last of them."""
         self.number += 1
         outputs = []
         for feed, rows in changes.items():
             name, _, version = feed.partition("_")
             path = self.folder / ".headrace" / f"{self.number}-{feed}.arrow"
             regions, numbers = zip(*rows, strict=True)
-            columns = [
-                pa.array(regions, pa.string()),
-                pa.array(numbers, pa.int64()),
-                pa.array(rows.values(), pa.int64()),
-            ]
-            write_run(path, pa.Table.from_arrays(columns, names=["c0", "c1", "_w"]))
+            columns = [pa.array(regions, pa.string()), *(pa.array(v, pa.int64()) for v in (numbers, rows.values()))]
+            instants = pa.array([n % 10 + 1 for n in numbers], pa.int64())
+            write_run(path, pa.Table.from_arrays([*columns, instants], names=["c0", "c1", "_w", "_i"]))
             outputs.append(Output(self.number, f"{name}@{version or 1}", str(path), len(rows), 0))
         upto = 10 * self.number
         self.catalog.record_step(self.number, upto - 10, upto, StepShape(), 0)
@@ -79,7 +80,7 @@ class Shop:
     def deliver(self, name: str = "local") -> Deliver:
         """The sink's thread, begun."""
         definition = check_sink.known(self.project, name)
-        made = Deliver(make_sink(definition, self.project), definition.views, self.catalog, self.told.append)
+        made = Deliver(make_sink(definition, self.project), definition.views, self.catalog, self.log, self.told.append)
         made.start()
         return made
 
@@ -136,6 +137,24 @@ def test_a_sink_that_lags_is_compared_at_its_own_commit(shop: Shop) -> None:
     shop.damage("DELETE FROM orders WHERE region = 'south'")
     assert different(shop.verify()) == {"orders": 1, "regions": 0}
     assert different(shop.verify("local", "REGIONS")) == {"regions": 0}
+
+
+def test_a_sink_that_stands_inside_a_step_is_compared_there(shop: Shop) -> None:
+    deliver = shop.deliver()
+    shop.reach(deliver, shop.publish(**FIRST))
+    deliver.close()
+    shop.publish(orders={("east", 2): 1, ("east", 7): 1}, regions={("north", 2): -1})
+    shop.publish(orders={("east", 2): -1})
+    store = make_sink(check_sink.known(shop.project, "local"), shop.project)
+    store.open()
+    schema = shop.catalog.views()["orders"].schema
+    change = pa.table({"region": ["east"], "n": [2], "_w": [1]})
+    store.write(Delivery(14, {"orders": schema, "regions": shop.catalog.views()["regions"].schema}, {"orders": change}))
+    answer = shop.verify()
+    assert (answer["commit"], different(answer)) == (14, {"orders": 0, "regions": 1})  # regions has lost a row at 13
+    check_sink.repair(shop.project, shop.catalog, "local", (), lambda event: None)
+    assert shop.rows("regions") == Counter([("south", 5)])
+    assert shop.verify()["same"]
 
 
 def test_the_sinks_own_thread_repairs_between_two_deliveries(shop: Shop) -> None:
