@@ -101,8 +101,10 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         if verb == "drop":
             command += " --yes"
         told[verb] = shell(command, shop)
-    assert list(told) == ["views", "show", "watch", "sql", "explain", "verify", "repair", "test", "log", "drop"]
+    assert " ".join(told) == "views show watch wait frontier sql explain verify repair test log drop"
     assert "north" in told["show"] and "north" in told["watch"] and "12.50" in told["sql"]
+    assert "has reached commit 2" in told["wait"]
+    assert "every live view and every sink has reached commit 2" in told["frontier"]
     assert "aggregate" in told["explain"]
     assert "0 differences" in told["verify"] and "0 differences" in told["repair"]
 

@@ -156,8 +156,10 @@ class Waits:
     def _goes_on(self, wanted: Awaited, commit: int | None) -> None:
         """Raises what will keep it from ever being reached."""
         pipeline = self._pipeline
-        if pipeline.error is not None:
+        if isinstance(pipeline.error, HeadraceError):
             raise pipeline.error
+        if pipeline.error is not None:
+            raise HeadraceError("internal", f"the engine has failed: {pipeline.error}") from pipeline.error
         if pipeline.stopping:
             raise HeadraceError("project.not_running", "the product is stopping", next="wait again when it runs")
         if commit is None:

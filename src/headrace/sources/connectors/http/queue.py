@@ -27,6 +27,10 @@ class SubmissionQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def reserve(self, size: int, already: int = 0) -> None:
         """Room for ``size`` bytes more, for a request that holds ``already``. Raises ``HeadraceError``: source.busy."""
         with self._changed:

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from headrace.model.errors import HeadraceError
-from headrace.sources.connectors.http.queue import SubmissionQueue
+from headrace.sources.base import Answers
+from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
 from headrace.sources.connectors.http.transactions import Submission
 
 INLINE_BYTES = 64 << 10  # bodies up to this size are parsed on the event loop, larger ones beside it
@@ -31,9 +33,20 @@ _STATUS = {
     "source.busy": 503,
     "log.full": 503,
     "log.failed": 503,
+    "wait.token": 400,
+    "wait.timeout": 504,
+    "wait.busy": 503,
+    "view.unknown": 404,
+    "view.failed": 409,
+    "sink.unknown": 404,
+    "sink.fenced": 409,
+    "project.not_running": 503,
+    "internal": 500,
 }
 _LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 _STARTUP_S = 10.0
+WAIT_S, WAIT_MAX_S = 60.0, 600.0  # how long a client waits for a write, unless it says so
+GONE_S = 0.25  # between two looks whether a client that waits is still there
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -43,6 +56,7 @@ class Receiver(Protocol):
 
     name: str
     queue: SubmissionQueue
+    answers: Answers | None
 
     def read(self, body: bytes, lines: bool, key: str | None) -> Submission: ...
     def enqueue(self, submission: Submission) -> Submission: ...
@@ -80,14 +94,30 @@ def make_app(source: Receiver, token: str | None, max_body: int, hosts: frozense
         _authorise(request, token, allowed)
         return _answer(200, {"tables": source.describe()})
 
+    async def frontier(request: Request) -> Response:
+        _authorise(request, token, allowed)
+        return _answer(200, _without_rows(await run_in_threadpool(_answers(source).frontier)))
+
+    async def wait(request: Request) -> Response:
+        _authorise(request, token, allowed)
+        asked, timeout_s = _asked(request)
+        work = partial(_answers(source).wait_for, asked["token"], timeout_s, asked.get("view"), asked.get("sink"))
+        return await _waited(request, source.queue, work)
+
     async def health(request: Request) -> Response:
         return _answer(200, {"status": "ok", "source": source.name, "waiting": len(source.queue)})
 
     # Plain routes: FastAPI's parameter machinery costs more than a small push.
     app.add_route("/transactions", _guarded(transactions), methods=["POST"])
     app.add_route("/tables", _guarded(tables), methods=["GET"])
+    app.add_route("/frontier", _guarded(frontier), methods=["GET"])
+    app.add_route("/wait", _guarded(wait), methods=["GET"])
     app.add_route("/health", _guarded(health), methods=["GET"])
     return app
+
+
+class _Gone(Exception):
+    """The client of a wait has left, or the source is stopping."""
 
 
 class _Refused(Exception):
@@ -140,6 +170,71 @@ async def _body(request: Request, queue: SubmissionQueue, limit: int) -> bytes:
     return b"".join(chunks)
 
 
+def _answers(source: Receiver) -> Answers:
+    if source.answers is None:
+        raise HeadraceError("project.not_running", "there is nothing to wait for: no views are kept here")
+    return source.answers
+
+
+def _without_rows(frontier: dict[str, Any]) -> dict[str, Any]:
+    """The frontier for who may push: why a view has failed would show rows of other tables."""
+    views = [{name: value for name, value in view.items() if name != "reason"} for view in frontier["views"]]
+    sinks = [{**sink, "error": sink["error"]["code"] if sink["error"] else None} for sink in frontier["sinks"]]
+    return {**frontier, "views": views, "sinks": sinks}
+
+
+def _asked(request: Request) -> tuple[dict[str, str], float]:
+    """(token, and view or sink; seconds) of the query of a wait. Raises ``HeadraceError``: source.request."""
+    pairs = request.query_params.multi_items()
+    asked = dict(pairs)
+    for name in asked:
+        if name not in ("token", "view", "sink", "timeout") or len(asked) < len(pairs):
+            raise _bad(
+                f"a wait has no parameter '{name}', or has one twice", "GET /wait?token=7&view=revenue&timeout=5"
+            )
+    if "token" not in asked:
+        raise _bad("a wait needs the parameter 'token'", "GET /wait?token=7")
+    try:
+        timeout_s = float(asked.get("timeout", WAIT_S))
+    except ValueError:
+        timeout_s = -1.0
+    if not 0 <= timeout_s <= WAIT_MAX_S:
+        raise _bad(f"'timeout' is a number of seconds from 0 to {WAIT_MAX_S:g}, not '{asked['timeout']}'")
+    return asked, timeout_s
+
+
+async def _waited(
+    request: Request, queue: SubmissionQueue, work: Callable[[Callable[[dict[str, Any]], None]], dict[str, Any]]
+) -> Response:
+    """What ``work`` answers, from a thread; the function that it tells its progress ends it once nobody is there."""
+    over = threading.Event()
+
+    def progress(event: dict[str, Any]) -> None:
+        if over.is_set():
+            raise _Gone
+
+    def answer() -> dict[str, Any] | None:
+        try:
+            return work(progress)
+        except _Gone:
+            return None
+
+    waiting = asyncio.ensure_future(run_in_threadpool(answer))
+    try:
+        while not (await asyncio.wait({waiting}, timeout=GONE_S))[0]:
+            if queue.closed:
+                raise stopped()
+            if await request.is_disconnected():
+                return Response(status_code=499)  # read by nobody
+        return _answer(200, await waiting or {})
+    except HeadraceError as error:
+        if error.code == "view.failed":  # see _without_rows
+            raise HeadraceError(error.code, error.what, where=error.where, next=error.next) from error
+        raise
+    finally:
+        over.set()
+
+
 def _receipt(first: int, submission: Submission, repeated: bool) -> dict[str, Any]:
     """``first`` 0: the log had the request before a restart, its commit number is not known any more."""
     count = len(submission.transactions)
@@ -154,8 +249,8 @@ def _answer(status: int, content: dict[str, Any]) -> Response:
     return Response(orjson.dumps(content), status, headers, "application/json")
 
 
-def _bad(what: str) -> HeadraceError:
-    return HeadraceError("source.request", what)
+def _bad(what: str, example: str = "") -> HeadraceError:
+    return HeadraceError("source.request", what, next=example)
 
 
 def _too_large(limit: int) -> _Refused:

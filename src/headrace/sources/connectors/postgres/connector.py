@@ -248,10 +248,10 @@ class PostgresSource(Source):
 
     def seen(self) -> str | None:
         """See ``Source.seen``: also where others' transactions, or none, brought the server's log that far."""
-        if self._loading or self._start_at is not None or self._refused is not None:
-            return None  # what the stream has brought is not all in the log yet, or will never be
+        if self._start_at is not None or self._refused is not None:
+            return None  # nothing has been streamed yet, or some of it will never be in the log
         stream = self._running()
-        stream.ask()
+        stream.ask()  # by itself a server that is busy with others' tables may be silent for long
         return position_text(stream.reached, self._position_tail())
 
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
