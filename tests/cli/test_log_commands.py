@@ -6,9 +6,13 @@ exactly. The tables' contents, rebuilt from the printed changes with a dict, equ
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from headrace.catalog.store import Catalog
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.serve import history as history_of
 from random_log import BEGIN, RELATIONS, SOURCE, Contents, RandomLog, history
 
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -192,6 +197,70 @@ def test_a_table_has_one_source_although_groups_mix_them(tmp_path: Path) -> None
     answer = json.loads(run(tmp_path, "ls", "--json").stdout)
     found = {table["table"]: (table["source"], table["rows"]) for table in answer["tables"]}
     assert found == {"orders": ("shop", 1), "clicks": ("web", 1), "gone": ("web", 2)}
+
+
+@contextlib.contextmanager
+def tailing(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`headrace log tail` at work; killed when the test has not ended it."""
+    command = [COMMAND, "log", "tail", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def lines(process: subprocess.Popen[str], count: int) -> list[dict[str, Any]]:
+    assert process.stdout is not None
+    return [json.loads(process.stdout.readline()) for _ in range(count)]
+
+
+def test_tail_begins_with_the_last_ones_and_follows_what_is_appended(tmp_path: Path) -> None:
+    project = Logged(tmp_path, 60)
+    with tailing(tmp_path, "--json") as all_of_it, tailing(tmp_path, "clicks", "--json", "-n", "3") as clicks:
+        assert lines(all_of_it, 10) == project.expected(51)
+        before = project.expected(tables=("clicks",))[-3:]
+        assert lines(clicks, 3) == before
+        for _ in range(3):  # other writers, over ends of segments
+            project.random.grow(project.log, 20, segment_bytes=20_000)
+        assert lines(all_of_it, 60) == project.expected(61)
+        came = project.expected(61, tables=("clicks",))
+        assert lines(clicks, len(came)) == came
+        assert len(list(project.log.glob("*.segment"))) > 2
+        for process in (all_of_it, clicks):
+            for pause in (0, 0.002, 0.02):  # `timeout` signals a process and then its group
+                time.sleep(pause)
+                process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+            assert (process.returncode, out, err.strip()) == (0, "", "")
+
+
+def test_tail_waits_for_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yaml").write_text("")
+    with tailing(tmp_path) as process:
+        assert process.stderr is not None and process.stdout is not None
+        assert process.stderr.readline() == "the log is at commit 0; Ctrl-C ends\n"
+        made = RandomLog(3)
+        (tmp_path / ".headrace").mkdir()
+        made.grow(tmp_path / ".headrace/log", 1)
+        assert process.stdout.readline().startswith("commit 1  2026-03-01T0")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_the_last_transactions_of_a_table_are_found_far_back(tmp_path: Path) -> None:
+    """More commits behind them than are looked at first."""
+    path = tmp_path / ".headrace/log"
+    one = pa.table({"_t": pa.array([0, 3], pa.int32()), "_op": pa.array([0, 0], pa.int8()), "id": [1, 2]})
+    origins = tuple(TransactionOrigin("shop", str(n), 0) for n in range(40_000))
+    with LogWriter(path) as writer:
+        writer.append(TransactionBatch(origins[:4], {"orders": one}))
+        writer.append(TransactionBatch(origins))
+    reader = history_of.reader_of(tmp_path)
+    assert [history_of.last(reader, n, ["orders"]) for n in (0, 1, 2, 3)] == [40_004, 3, 0, 0]
+    assert [history_of.last(reader, n) for n in (0, 10, 50_000)] == [40_004, 39_994, 0]
 
 
 def test_verify_counts_a_sound_log(logged: Logged) -> None:

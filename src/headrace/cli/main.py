@@ -19,6 +19,7 @@ from headrace.cli.commands import (
     init,
     log_cat,
     log_ls,
+    log_tail,
     log_verify,
     plan,
     quarantine_list,
@@ -94,7 +95,7 @@ for _heading, _modules in SECTIONS:
 _log = typer.Typer(
     cls=SectionHelp, help="Look at the log: what came in, transaction by transaction.", no_args_is_help=True
 )
-for _name, _module in (("ls", log_ls), ("cat", log_cat), ("verify", log_verify)):
+for _name, _module in (("ls", log_ls), ("cat", log_cat), ("tail", log_tail), ("verify", log_verify)):
     _log.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
 app.add_typer(_log, name="log", rich_help_panel="Look closer")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli import display
+from headrace.cli.following import until_interrupted
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 if TYPE_CHECKING:
@@ -47,9 +44,7 @@ def run(
 
     path = folder(project)
     name = published.find(path, view)
-    stop = threading.Event()
-    signal.signal(signal.SIGINT, _interrupt)
-    try:
+    with until_interrupted() as stop:
         commit, schema, table = now(path, name)
         if not json:
             rows = display.counted(contents.copies(table), "row")
@@ -59,16 +54,6 @@ def run(
             _tell(commit, rows, json, first=True)
         for later, delta in follow(path, name, commit, stop):
             _tell(later, delta, json, first=False)
-    except KeyboardInterrupt:
-        stop.set()
-        with contextlib.suppress(OSError):
-            display.say(error=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C ends it in order; a second one, as `timeout` sends to a group, finds it ending already."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _tell(commit: int, delta: pa.Table, json: bool, *, first: bool) -> None:
