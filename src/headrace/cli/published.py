@@ -51,6 +51,11 @@ def find(path: Path, view: str) -> str:
     return known_view(view, {*names, *waiting})
 
 
+def is_view(path: Path, name: str) -> bool:
+    """Whether a view of that name is published, or defined at least."""
+    return name.lower() in {view.lower() for view in (*_names(path), *defined(path))}
+
+
 def defined(path: Path) -> list[str]:
     """Names of the view files; their text is not looked at, so that a broken file does not hide the others."""
     return sorted(file.stem for file in (path / "views").glob("*.sql") if not file.name.startswith("."))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli import display
+from headrace.cli import display, moment
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 if TYPE_CHECKING:
@@ -18,13 +20,20 @@ EPILOG = """
 headrace show revenue
 headrace show revenue --order-by total:desc --limit 5
 headrace show revenue --csv > revenue.csv
+headrace show orders                        # a table, as the log has it
+headrace show orders --at 1042              # after commit 1042
+headrace show orders --at 2026-03-01T08:00  # after the last commit by that time
 """
 SHOWN = 100  # rows of a table, unless asked otherwise
 
 
 def run(
-    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view.")],
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view, or a table that views read.")],
     *,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="COMMIT|TIME", help=f"A table as it was after {moment.HINT}."),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", metavar="N", min=0, help=f"Rows to show. Default: {SHOWN}; all as JSON or CSV."),
@@ -36,42 +45,92 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what a view holds, as of one commit.
+    """Show what a view or a table holds, as of one commit.
 
     Reads what is published; works beside a running `headrace up` and without one. Of a view that has failed: what
     it held before, on which rows it failed, and why.
+
+    A table is made from the log, at its end or as of any commit or time before: the work is that of all its changes
+    up to there, the memory that of its rows.
     """
     if csv and json:
         raise typer.BadParameter("--csv and --json cannot be given together")
     from headrace.cli import contents, published
-    from headrace.serve import snapshot
 
     path = folder(project)
-    name = published.find(path, view)
-    failure = snapshot.failure(path, name)
-    commit, schema, table = snapshot.contents(path, name)
-    commit = failure["commit"] if failure else commit
+    if published.is_view(path, view) or (at is None and not _is_table(path, view)):
+        if at is not None:
+            raise typer.BadParameter(f"--at is for tables, and '{view}' is a view")
+        held = _view(path, published.find(path, view))
+    else:
+        held = _table(path, view, at)
     bound = limit if limit is not None or csv or json else SHOWN
-    rows, total = contents.ordered(table, schema, order_by or [], bound)
+    rows, total = contents.ordered(held.rows, held.schema, order_by or [], bound)
     if csv:
         contents.write_csv(rows)
     elif json:
         from headrace.formats.json_tables import table_json
 
-        failed = {"state": "failed", "reason": failure["reason"], "failing": failure["failing"]} if failure else {}
-        head = {"view": name, "version": schema.version, "commit": commit, "total": total}
-        display.emit({**head, **failed, **table_json(rows)})
+        display.emit({**held.head, "commit": held.commit, "total": total, **held.failed, **table_json(rows)})
     else:
-        if failure:
-            display.say(display.paint(display.plain(failure["reason"]), "red") + "\n")
-        _print(name, commit, schema, rows, total)
+        if held.failed:
+            display.say(display.paint(display.plain(held.failed["reason"]), "red") + "\n")
+        _print(held, rows, total)
 
 
-def _print(name: str, commit: int, schema: ViewSchema, rows: pa.Table, total: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What is shown: its name in ``head``, the commit, ``rows`` with ``_w``; ``failed`` of a view that is."""
+
+    head: dict[str, Any]
+    commit: int
+    schema: ViewSchema
+    rows: pa.Table
+    failed: dict[str, Any]
+
+
+def _view(path: Path, name: str) -> _Held:
+    from headrace.serve import snapshot
+
+    failure = snapshot.failure(path, name)
+    commit, schema, rows = snapshot.contents(path, name)
+    head = {"view": name, "version": schema.version}
+    if failure is None:
+        return _Held(head, commit, schema, rows, {})
+    failed = {"state": "failed", "reason": failure["reason"], "failing": failure["failing"]}
+    return _Held(head, failure["commit"], schema, rows, failed)
+
+
+def _is_table(path: Path, name: str) -> bool:
+    from headrace.serve import replay
+
+    return name.lower() in {table.lower() for table in replay.tables(path)}
+
+
+def _table(path: Path, name: str, at: str | None) -> _Held:
+    from headrace.model.schema import ViewSchema
+    from headrace.serve import history, replay
+
+    commit, time_us = moment.parse(at, "--at") if at else (None, None)
+    relation = replay.known(path, name)
+    reader = history.reader_of(path)
+    end = reader.end
+    if time_us is not None:
+        commit = replay.commit_at(reader, time_us)
+    elif commit is not None and commit > end:
+        raise typer.BadParameter(f"the log ends at commit {end}", param_hint="--at")
+    upto = end if commit is None else commit
+    with display.working(f"replaying {relation.name}") as progress:
+        rows = replay.contents(path, relation, upto, progress)
+    schema = ViewSchema(relation.name, 0, relation.columns, relation.key)
+    return _Held({"table": relation.name}, upto, schema, rows, {})
+
+
+def _print(held: _Held, rows: pa.Table, total: int) -> None:
     from headrace.formats.json_tables import rows as cells
 
-    display.say(f"{name} at commit {commit:,}: {display.counted(total, 'row')}\n")
-    columns = [{"name": column.name, "type": column.type} for column in schema.columns]
+    display.say(f"{held.schema.name} at commit {held.commit:,}: {display.counted(total, 'row')}\n")
+    columns = [{"name": column.name, "type": column.type} for column in held.schema.columns]
     display.table(columns, cells(rows))
     if rows.num_rows < total:
         display.say(f"\n{rows.num_rows:,} of {total:,} rows (--limit shows more)")
