@@ -32,7 +32,7 @@ class Idle(Sink):
 
     name = "away"
 
-    def open(self) -> int | None:
+    def open(self, end: int | None = None) -> int | None:
         raise AssertionError
 
     def held(self) -> dict[str, int]:

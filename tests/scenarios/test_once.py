@@ -1,12 +1,14 @@
 """Goal: `headrace up --once` takes what the sources hold, brings views and sinks up to date and ends by itself.
 
 Method: a folder of files and a real PostgreSQL in, a DuckDB file out; three runs of the installed command, with new
-rows before the second and a file that cannot be read before the third. DuckDB's own reading of the file is the judge.
+rows before the second and a file that cannot be read before the third, then the log begun anew. DuckDB's own reading
+of the file is the judge.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +71,15 @@ def test_what_is_there_is_taken_and_the_command_ends(tmp_path: Path) -> None:
         error = json.loads(done.stderr.splitlines()[-1])["error"]
         assert error["code"] == "source.row" and "visits-3.csv" in error["where"] and "a while" in error["what"]
         assert delivered(folder, "owners") == [("ada", 1000), ("bo", 20)]
+
+        # A log begun anew, behind the commit that the sink stands at: its rows are not taken for those of the new one.
+        (folder / "incoming/visits-3.csv").unlink()
+        server.psql("DELETE FROM accounts WHERE owner = 'bo'")
+        shutil.rmtree(folder / ".headrace")
+        again = once(folder)
+        assert again["commit"] < status["commit"]
+        assert delivered(folder, "owners") == [("ada", 1000)]
+        assert [row[:2] for row in delivered(folder, "visits_per_page")] == [("/", 3), ("/prices", 2)]
 
 
 @pytest.mark.spark

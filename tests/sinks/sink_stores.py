@@ -38,9 +38,11 @@ class Store(ABC):
     def __init__(self) -> None:
         self._sinks: list[Sink] = []
 
-    def sink(self, keys: Mapping[str, tuple[str, ...]] | None = None, name: str = "warehouse", **options: Any) -> Sink:
+    def sink(
+        self, keys: Mapping[str, tuple[str, ...]] | None = None, name: str = "warehouse", log: str = "", **options: Any
+    ) -> Sink:
         """A sink object that writes here; every call is another instance, closed after the test."""
-        self._sinks.append(self._make(name, keys or {}, options))
+        self._sinks.append(self._make(name, keys or {}, log, options))
         return self._sinks[-1]
 
     def close(self) -> None:
@@ -48,7 +50,7 @@ class Store(ABC):
             sink.close()
 
     @abstractmethod
-    def _make(self, name: str, keys: Mapping[str, tuple[str, ...]], options: dict[str, Any]) -> Sink: ...
+    def _make(self, name: str, keys: Mapping[str, tuple[str, ...]], log: str, options: dict[str, Any]) -> Sink: ...
 
     @abstractmethod
     def query(self, statement: str) -> list[Row]:
@@ -114,8 +116,8 @@ class PostgresStore(Store):
         super().__init__()
         self.dsn = self.place = dsn
 
-    def _make(self, name: str, keys: Mapping[str, tuple[str, ...]], options: dict[str, Any]) -> Sink:
-        return PostgresSink(name, {"dsn": self.dsn, **options}, keys, "sinks/warehouse.yaml")
+    def _make(self, name: str, keys: Mapping[str, tuple[str, ...]], log: str, options: dict[str, Any]) -> Sink:
+        return PostgresSink(name, {"dsn": self.dsn, **options}, keys, "sinks/warehouse.yaml", log=log)
 
     def query(self, statement: str) -> list[Row]:
         with psycopg.connect(self.dsn, options="-c timezone=UTC") as connection:
@@ -139,8 +141,8 @@ class DuckdbStore(Store):
         super().__init__()
         self.path, self.place = path, str(path)
 
-    def _make(self, name: str, keys: Mapping[str, tuple[str, ...]], options: dict[str, Any]) -> Sink:
-        return DuckdbSink(name, {"path": str(self.path), **options}, keys, "sinks/warehouse.yaml")
+    def _make(self, name: str, keys: Mapping[str, tuple[str, ...]], log: str, options: dict[str, Any]) -> Sink:
+        return DuckdbSink(name, {"path": str(self.path), **options}, keys, "sinks/warehouse.yaml", log=log)
 
     def query(self, statement: str) -> list[Row]:
         with duckdb.connect(str(self.path)) as connection:

@@ -331,7 +331,7 @@ class Blind(Sink):
 
     name = "mail"
 
-    def open(self) -> int | None:
+    def open(self, end: int | None = None) -> int | None:
         return None
 
     def held(self) -> dict[str, int]:

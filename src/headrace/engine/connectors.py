@@ -41,7 +41,8 @@ def make_source(definition: SourceDefinition, project: Project) -> Source:
 def make_sink(definition: SinkDefinition, project: Project) -> Sink:
     """The sink of that definition. Raises as ``check`` does."""
     kind = sinks.load(definition.type, _place(definition, project.path))
-    made: Sink = _made(kind, definition, project.path, keys=definition.keys, project=project.settings.name)
+    more = {"keys": definition.keys, "project": project.settings.name, "log": identity(project).rpartition("_")[2]}
+    made: Sink = _made(kind, definition, project.path, **more)
     return made
 
 

@@ -85,7 +85,10 @@ class Deliver(threading.Thread):
         while not self._closed.is_set():
             opened = False
             try:
-                self.frontier, opened = self.sink.open() or 0, True
+                last = self.catalog.last_published()
+                self.frontier, opened = self.sink.open(last.upto if last else 0) or 0, True
+                if self.sink.anew:
+                    self.tell({"event": "sink.anew", "sink": self.sink.name, "reason": self.sink.anew})
                 self.tell_quarantined()
                 self.loop()
             except Exception as error:

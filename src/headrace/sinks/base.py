@@ -16,10 +16,16 @@ class Sink(ABC):
     name: str
     quarantined: Mapping[str, int]
     """View -> its rows that the store cannot hold: they are in its quarantine. Known once it is open."""
+    anew: str = ""
+    """Why what the store held at ``open`` was not of this log; empty when it was, or when there was nothing."""
 
     @abstractmethod
-    def open(self) -> int | None:
-        """Connect, take over (fence older instances), and return the commit reached, or None for a new sink."""
+    def open(self, end: int | None = None) -> int | None:
+        """Connect, take over (fence older instances), and return the commit reached, or None for a new sink.
+
+        A store that was written from another log, or is beyond ``end``, the last commit of a step, holds nothing that
+        can be carried on with: its views are marked stale and have version 0, and it is as new.
+        """
 
     @abstractmethod
     def held(self) -> dict[str, int]:

@@ -162,6 +162,20 @@ def went_back(frontier: int | None, reached: int, where: str = "") -> HeadraceEr
     )
 
 
+def other_history(commit: int | None, log: str | None, ours: str, end: int | None) -> str:
+    """Why the commits that a store names are not those of this log; empty when they are.
+
+    ``log``: the id of the log that was written from; None when a version that did not tell wrote it.
+    """
+    if commit is None:
+        return ""
+    if log is not None and ours and log != ours:
+        return "it was written from another log: the project's .headrace folder was removed, or is another one"
+    if end is not None and commit > end:
+        return f"it stands at commit {commit} and the views at {end}: the project's folder is an older copy"
+    return ""
+
+
 def fenced(why: str, where: str = "") -> HeadraceError:
     """An older instance of a sink wants to write."""
     return HeadraceError(

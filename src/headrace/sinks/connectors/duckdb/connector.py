@@ -31,6 +31,7 @@ from headrace.sinks.target import (
     as_held,
     delivered,
     diverged,
+    other_history,
     pending,
     targets,
     usable,
@@ -44,7 +45,7 @@ _Work = Callable[[Tables, Progress, DuckdbQuarantine], _Answer]
 class DuckdbSink(Sink):
     """``keys``: view -> the columns that the user declares unique, or () to keep equal rows side by side.
 
-    ``base`` is the folder that a relative ``path`` starts from.
+    ``base`` is the folder that a relative ``path`` starts from; ``log`` the id of the log whose commits are written.
     """
 
     def __init__(
@@ -56,20 +57,21 @@ class DuckdbSink(Sink):
         project: str = "headrace",
         *,
         base: Path | None = None,
+        log: str = "",
     ) -> None:
         self.name = name
         self.quarantined: Mapping[str, int] = {}
         self._options = validate(DuckdbOptions, options, where)
         self._keys = {view: tuple(key) for view, key in keys.items()}
-        self._where, self._project = where, project
+        self._where, self._project, self._log = where, project, log
         self._owner = f"made by headrace sink {project}/{name}"
         self._path = file_of(self._options, base, where)
         self._generation: int | None = None
         self._reached: int | None = None
 
-    def open(self) -> int | None:
+    def open(self, end: int | None = None) -> int | None:
         """Takes the sink over. Raises ``sink.connect``, ``sink.rights``."""
-        self._transaction(self._take_over)
+        self._transaction(partial(self._take_over, end))
         return self._reached
 
     def held(self) -> dict[str, int]:
@@ -120,9 +122,12 @@ class DuckdbSink(Sink):
 
     # -- each in one transaction
 
-    def _take_over(self, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> None:
+    def _take_over(self, end: int | None, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> None:
         progress.ensure()
-        self._reached, self._generation = progress.take_over()
+        self._reached, log, self._generation = progress.take_over()
+        self.anew = other_history(self._reached, log, self._log, end)
+        progress.follow(self._log, self.anew)
+        self._reached = None if self.anew else self._reached
         self.quarantined = quarantine.counts()
 
     def _held(self, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> dict[str, Held]:

@@ -20,7 +20,7 @@ PROGRESS, VIEWS = "headrace_progress", "headrace_views"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PROGRESS_COLUMNS = (
     "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, commit BIGINT, generation BIGINT NOT NULL,"
-    " committed_at TIMESTAMPTZ, written_at TIMESTAMPTZ, source VARCHAR, position VARCHAR"
+    " committed_at TIMESTAMPTZ, written_at TIMESTAMPTZ, source VARCHAR, position VARCHAR, log VARCHAR"
 )
 _VIEWS_COLUMNS = (
     "project VARCHAR NOT NULL, sink VARCHAR NOT NULL, view VARCHAR NOT NULL, version BIGINT NOT NULL,"
@@ -52,7 +52,7 @@ class Progress:
     def ensure(self) -> None:
         self._run("CREATE SCHEMA IF NOT EXISTS {schema}")
         self._run("CREATE TABLE IF NOT EXISTS {progress} (" + _PROGRESS_COLUMNS + ")")
-        for added in ("source", "position"):
+        for added in ("source", "position", "log"):
             self._run("ALTER TABLE {progress} ADD COLUMN IF NOT EXISTS " + added + " VARCHAR")
         self._run("CREATE TABLE IF NOT EXISTS {views} (" + _VIEWS_COLUMNS + ")")
         self._run("CREATE TABLE IF NOT EXISTS {quarantine} (" + _QUARANTINE_COLUMNS + ")")
@@ -65,14 +65,25 @@ class Progress:
         ).fetchone()
         return row is not None and row[0] == 2
 
-    def take_over(self) -> tuple[int | None, int]:
-        """Fences every older instance; (commit reached, our generation)."""
+    def take_over(self) -> tuple[int | None, str | None, int]:
+        """Fences every older instance; (commit reached, id of its log, our generation)."""
         row = self._row()
         if row is None:
             self._run("INSERT INTO {progress} (project, sink, generation) VALUES ($1, $2, 1)", self._me)
-            return None, 1
+            return None, None, 1
         self._run("UPDATE {progress} SET generation = generation + 1 WHERE project = $1 AND sink = $2", self._me)
-        return row[0], row[1] + 1
+        log = self._run("SELECT log FROM {progress} WHERE project = $1 AND sink = $2", self._me).fetchone()
+        return row[0], log[0] if log else None, row[1] + 1
+
+    def follow(self, log: str, anew: str) -> None:
+        """The commits are those of this log from now on; ``anew`` says why what is there is not of it."""
+        self._run("UPDATE {progress} SET log = $3 WHERE project = $1 AND sink = $2", [*self._me, log or None])
+        if anew:
+            self._run("UPDATE {progress} SET commit = NULL WHERE project = $1 AND sink = $2", self._me)
+            self._run(
+                "UPDATE {views} SET version = 0, state = 'stale', reason = $3 WHERE project = $1 AND sink = $2",
+                [*self._me, anew],
+            )
 
     def reached(self) -> int | None:
         """The commit reached; None for a sink that was never opened here."""

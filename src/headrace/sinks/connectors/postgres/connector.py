@@ -36,6 +36,7 @@ from headrace.sinks.target import (
     delivered,
     diverged,
     fenced,
+    other_history,
     pending,
     targets,
     usable,
@@ -78,12 +79,14 @@ class PostgresSink(Sink):
         where: str = "",
         project: str = "headrace",
         base: Path = Path(),
+        log: str = "",
     ) -> None:
+        """``log``: the id of the log whose commits are written here."""
         self.name = name
         self.quarantined: Mapping[str, int] = {}
         self._options = validate(PostgresOptions, options, where)
         self._keys = {view: tuple(key) for view, key in keys.items()}
-        self._where, self._project, self._base = where, project, base
+        self._where, self._project, self._base, self._log = where, project, base, log
         self._owner = f"made by headrace sink {project}/{name}"
         self._generation: int | None = None
         self._reached: int | None = None
@@ -93,16 +96,16 @@ class PostgresSink(Sink):
         self._each: Each | None = None
         errors.check_name(self._options.schema_name, "the schema's name", "all", where)
 
-    def open(self) -> int | None:
+    def open(self, end: int | None = None) -> int | None:
         """Takes the sink over. Raises ``sink.connect``, ``sink.auth``, ``sink.rights``, ``sink.conflict``."""
         for _ in range(TAKE_OVER_ATTEMPTS - 1):
             try:
-                return self._transaction(lambda: self._take_over(TAKE_OVER_WAIT_MS))
+                return self._transaction(lambda: self._take_over(end, TAKE_OVER_WAIT_MS))
             except HeadraceError as error:
                 if not isinstance(error.__cause__, pg_errors.LockNotAvailable):
                     raise
                 self._transaction(self._end_older_instances)
-        return self._transaction(lambda: self._take_over(LOCK_WAIT_MS))
+        return self._transaction(lambda: self._take_over(end, LOCK_WAIT_MS))
 
     def held(self) -> dict[str, int]:
         """Views whose table is there and ours, and whose declared key is still the one it was made with."""
@@ -154,11 +157,14 @@ class PostgresSink(Sink):
 
     # -- each in one transaction
 
-    def _take_over(self, wait_ms: int) -> int | None:
+    def _take_over(self, end: int | None, wait_ms: int) -> int | None:
         connection, progress = self._connected()[0], self._connected()[2]
         progress.ensure()
         connection.execute("SELECT set_config('lock_timeout', $1, true)", (str(wait_ms),))
-        self._reached, self._generation = progress.take_over()
+        self._reached, log, self._generation = progress.take_over()
+        self.anew = other_history(self._reached, log, self._log, end)
+        progress.follow(self._log, self.anew)
+        self._reached = None if self.anew else self._reached
         self.quarantined = self._quarantine().counts()
         return self._reached
 

@@ -23,7 +23,8 @@ _MARK = "made by headrace"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFINITIONS = {
     PROGRESS: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, commit bigint, generation bigint NOT NULL,"
-    " committed_at timestamptz, written_at timestamptz, source text, position text, PRIMARY KEY (project, sink))",
+    " committed_at timestamptz, written_at timestamptz, source text, position text, log text,"
+    " PRIMARY KEY (project, sink))",
     VIEWS: "CREATE TABLE {} (project text NOT NULL, sink text NOT NULL, view text NOT NULL, version bigint NOT NULL,"
     " state text NOT NULL CHECK (state IN ('live', 'stale')), commit bigint, reason text, key text[] NOT NULL,"
     " declared boolean NOT NULL, PRIMARY KEY (project, sink, view))",
@@ -31,7 +32,10 @@ _DEFINITIONS = {
     " contents text NOT NULL, reason text NOT NULL, copies bigint NOT NULL, commit bigint NOT NULL,"
     " PRIMARY KEY (project, sink, view, id))",
 }
-_ADDED = sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS source text, ADD COLUMN IF NOT EXISTS position text")
+_ADDED = sql.SQL(
+    "ALTER TABLE {} ADD COLUMN IF NOT EXISTS source text, ADD COLUMN IF NOT EXISTS position text,"
+    " ADD COLUMN IF NOT EXISTS log text"
+)
 _MINE = sql.SQL("project = $1 AND sink = $2")
 
 
@@ -71,33 +75,49 @@ class Progress:
                 self._connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(table, sql.Literal(_MARK)))
             elif marks[name] != _MARK:
                 raise errors.foreign(f"the schema '{self._schema}' already holds '{name}'", self._where)
-        if PROGRESS in marks and not self._has_source():
+        if PROGRESS in marks and not self._has_added():
             self._connection.execute(_ADDED.format(self._progress))
 
-    def _has_source(self) -> bool:
-        """Whether the table was made by a version that writes down where a transaction came from."""
+    def _has_added(self) -> bool:
+        """Whether the table has the columns that the first version of it lacked."""
         row = self._connection.execute(
-            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname IN ('source', 'position')",
+            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass($1)"
+            " AND attname IN ('source', 'position', 'log') AND NOT attisdropped",
             (sql.Identifier(self._schema, PROGRESS).as_string(self._connection),),
         ).fetchone()
-        return row == (2,)
+        return row == (3,)
 
     def exists(self) -> bool:
         names = [sql.Identifier(self._schema, name).as_string(self._connection) for name in (PROGRESS, VIEWS)]
         row = self._connection.execute("SELECT to_regclass($1), to_regclass($2)", names).fetchone()
         return row is not None and None not in row
 
-    def take_over(self) -> tuple[int | None, int]:
-        """Fences every older instance; (commit reached, our generation). Waits for a write in progress to end."""
+    def take_over(self) -> tuple[int | None, str | None, int]:
+        """Fences every older instance; (commit reached, id of its log, our generation). Waits for a write to end."""
         row = self._connection.execute(
             sql.SQL(
-                "INSERT INTO {} AS p (project, sink, generation) VALUES ($1, $2, 1)"
-                " ON CONFLICT (project, sink) DO UPDATE SET generation = p.generation + 1 RETURNING commit, generation"
+                "INSERT INTO {} AS p (project, sink, generation) VALUES ($1, $2, 1) ON CONFLICT (project, sink)"
+                " DO UPDATE SET generation = p.generation + 1 RETURNING commit, log, generation"
             ).format(self._progress),
             self._me,
         ).fetchone()
         assert row is not None  # an upsert always returns its row
-        return row[0], row[1]
+        commit, log, generation = row
+        return commit, log, generation
+
+    def follow(self, log: str, anew: str) -> None:
+        """The commits are those of this log from now on; ``anew`` says why what is there is not of it."""
+        self._connection.execute(
+            sql.SQL("UPDATE {} SET log = $3 WHERE {}").format(self._progress, _MINE), (*self._me, log or None)
+        )
+        if anew:
+            self._connection.execute(
+                sql.SQL("UPDATE {} SET commit = NULL WHERE {}").format(self._progress, _MINE), self._me
+            )
+            self._connection.execute(
+                sql.SQL("UPDATE {} SET version = 0, state = 'stale', reason = $3 WHERE {}").format(self._views, _MINE),
+                (*self._me, anew),
+            )
 
     def reached(self) -> int | None:
         """The commit reached; None for a sink that was never opened here."""
