@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.catalog.store import LAYOUT, SCHEMA, Catalog, SetAside, StepShape
+from headrace.catalog.database import LAYOUT, SCHEMA
+from headrace.catalog.quarantine import Change, Left, SetAside
+from headrace.catalog.store import Catalog, StepShape
 from headrace.model.errors import HeadraceError
 
 # What came with each layout: tables, and columns of tables that were there.
-NEW_TABLES = {2: ("error_row",), 4: ("set_aside",)}
+NEW_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay")}
 NEW_COLUMNS = {3: (("step", "each"),)}
 
 
@@ -44,6 +46,8 @@ def test_an_earlier_layout_is_taken_over(layout: int, tmp_path: Path) -> None:
         assert catalog.error_rows("v", 1) == []
         catalog.put_set_aside([SetAside("t", 1, "p", 3)])
         assert catalog.set_aside() == [SetAside("t", 1, "p", 3)]
+        catalog.settle([Change("t", 7, 1)], 9)
+        assert catalog.left(Change("t", 7, 1)) == Left(9, None)
         catalog.close()
 
 

@@ -67,12 +67,13 @@ def conflicts(shop: Running) -> int:
 def expected(last: int) -> list[dict[str, Any]]:
     of = {"table": "orders"}
     return [
-        {**of, "commit": last - 2, "operation": "insert", "reason": KEY_THERE,
+        {**of, "id": f"orders:{last - 2}:1", "commit": last - 2, "operation": "insert", "reason": KEY_THERE,
          "row": {"id": 1, "region": "west", "amount": "9.00"}},
-        {**of, "commit": last - 1, "operation": "update", "reason": KEY_MISSING, "row": {"id": 7, "amount": "7.00"}},
-        {**of, "commit": last, "operation": "delete", "reason": KEY_MISSING,
+        {**of, "id": f"orders:{last - 1}:2", "commit": last - 1, "operation": "update", "reason": KEY_MISSING,
+         "row": {"id": 7, "amount": "7.00"}},
+        {**of, "id": f"orders:{last}:1", "commit": last, "operation": "delete", "reason": KEY_MISSING,
          "row": {"id": 2, "region": None, "amount": None}},
-        {"table": "visits", "commit": last, "operation": "delete", "reason": "there is no such row",
+        {"id": f"visits:{last}:1", "table": "visits", "commit": last, "operation": "delete", "reason": "there is no such row",
          "row": {"page": "nowhere", "of": {"a": 1}}},
     ]  # fmt: skip
 
@@ -95,7 +96,7 @@ def test_it_is_kept_and_told_and_no_view_sees_it(shop: Running) -> None:
 
     listed = headrace(shop.folder, "quarantine", "list", "orders", "--limit", "1")
     assert listed.stdout.splitlines() == [
-        f'{last - 2:>8} insert orders {{id: 1, region: "west", amount: "9.00"}}: {KEY_THERE}',
+        f'orders:{last - 2}:1  insert {{id: 1, region: "west", amount: "9.00"}}: {KEY_THERE}',
         "",
         "1 of 4 changes (--limit shows more)",
     ]
@@ -138,6 +139,26 @@ def test_a_view_over_what_the_log_holds_already_has_it_once(shop: Running) -> No
     shop.define({"pages": VIEWS["pages"]})
     shop.define(VIEWS)
     assert quarantine.entries(shop.folder, None, None)[1] == 4
+    shop.verify()
+
+
+def test_what_is_dropped_stays_away_when_its_table_is_made_again(shop: Running) -> None:
+    begin(shop)
+    last = conflicts(shop)
+    shop.step()
+    left = expected(last)
+    dropped = [left.pop(2)["id"], left.pop(0)["id"]]
+    assert shop.pipeline.quarantine.drop(*dropped) == 2
+    assert quarantine.entries(shop.folder, None, None) == (left, 2)
+    (source,) = shop.pipeline.status()["sources"]
+    assert source["quarantined"] == {"orders": 1, "visits": 1}
+    shop.define({"pages": VIEWS["pages"]})
+    shop.define(VIEWS)
+    assert quarantine.entries(shop.folder, None, None) == (left, 2)
+    shop.reopen()
+    assert shop.pipeline.quarantine.drop(table="orders") == 1
+    assert shop.pipeline.quarantine.entries() == left[1:]
+    assert len(list((shop.folder / ".headrace/quarantine").iterdir())) == 1
     shop.verify()
 
 

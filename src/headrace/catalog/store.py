@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
 
-from headrace.model.errors import HeadraceError
+from headrace.catalog.quarantine import QuarantineTables
 from headrace.model.schema import Column, Relation, ViewSchema
-
-LAYOUT = 4
 
 # Names in ``meta``, each followed by what it is about.
 HELD = "held "  # a table that no source has any more, though the log holds rows of it
 ANEW = "anew "  # a source that was dropped and begins as if it were new when it is started again
-
-SCHEMA = """
-create table meta (name text primary key, value text not null) strict;
-create table relation (name text primary key, source text not null, columns text not null, key text not null,
-    updates integer not null) strict;
-create table view (name text not null, version integer not null, sql text not null, fingerprint text not null,
-    columns text not null, key text not null, ordering text not null, state text not null,
-    reason text not null default '', created_commit integer not null, primary key (name, version)) strict;
-create table step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
-    committed_us integer not null, published_us integer, each integer not null default 0) strict;
-create table output (step integer not null, feed text not null, path text not null, rows integer not null,
-    crc integer not null, primary key (feed, step, path)) strict;
-create index output_by_step on output (step);
-create table base (feed text primary key, step integer not null, upto integer not null, paths text not null,
-    rows integer not null) strict;
-create table checkpoint (step integer primary key, runs text not null) strict;
-create table sink (name text primary key, frontier integer not null, error text not null default '',
-    updated_us integer not null default 0) strict;
-create table error_row (view text not null, version integer not null, place integer not null, feed text not null,
-    together integer not null, content blob not null, shown text not null, weight integer not null,
-    held integer not null, message text not null, primary key (view, version, place)) strict;
-create table set_aside (relation text not null, step integer not null, path text not null, rows integer not null,
-    primary key (relation, step)) strict;
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,92 +85,13 @@ class ErrorRow:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
-    """A file with the changes of a table that a step could not take."""
-
-    relation: str
-    step: int
-    path: str
-    rows: int
-
-
 def feed_of(name: str, version: int) -> str:
     """The name of a view version's feed."""
     return f"{name}@{version}"
 
 
-class Catalog:
+class Catalog(QuarantineTables):
     """The catalogue of a project. Every change is one durable SQLite transaction; readers never wait for it."""
-
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self._lock = threading.RLock()
-        if read_only and not path.exists():
-            raise HeadraceError(
-                "project.not_running", "this project has not run yet", where=str(path), next="headrace up"
-            )
-        target = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        self._db = sqlite3.connect(target, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
-        self._db.execute("pragma busy_timeout=30000")
-        if not read_only:
-            self._db.execute("pragma journal_mode=wal")
-            self._db.execute("pragma synchronous=full")
-            self._create()
-        layout = int(self.meta("layout") or 0)
-        if layout != LAYOUT:
-            raise HeadraceError(
-                "state.layout", f"the catalogue has layout {layout}, this version knows {LAYOUT}", where=str(path)
-            )
-
-    def _create(self) -> None:
-        if self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0:
-            with self.transaction():
-                for statement in SCHEMA.split(";"):
-                    if statement.strip():
-                        self._db.execute(statement)
-                self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
-        elif self.meta("layout") in ("1", "2", "3"):
-            self._migrate(int(self.meta("layout") or 0))
-
-    def _migrate(self, layout: int) -> None:
-        with self.transaction():
-            new = [*(["error_row"] if layout < 2 else []), "set_aside"]
-            for table in new:
-                self._db.execute(next(s for s in SCHEMA.split(";") if f"table {table} " in s))
-            if layout < 3:
-                self._db.execute("alter table step add column each integer not null default 0")
-            self.set_meta("layout", str(LAYOUT))
-
-    def close(self) -> None:
-        with self._lock:
-            self._db.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All changes inside become durable together, or none does."""
-        with self._lock:
-            if self._db.in_transaction:
-                yield
-                return
-            self._db.execute("begin immediate")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("rollback")
-                raise
-            self._db.execute("commit")
-
-    def _rows(self, sql: str, *values: Any) -> list[Any]:
-        with self._lock:
-            return self._db.execute(sql, values).fetchall()
-
-    def meta(self, name: str) -> str | None:
-        rows = self._rows("select value from meta where name = ?", name)
-        return rows[0][0] if rows else None
-
-    def set_meta(self, name: str, value: str) -> None:
-        with self.transaction():
-            self._db.execute("insert or replace into meta values (?, ?)", (name, value))
 
     # -- relations and views --------------------------------------------------------------------------------
 
@@ -361,24 +252,6 @@ class Catalog:
     def checkpoint(self) -> tuple[int, dict[str, Any]] | None:
         rows = self._rows("select step, runs from checkpoint order by step desc limit 1")
         return (rows[0][0], orjson.loads(rows[0][1])) if rows else None
-
-    # -- quarantine ------------------------------------------------------------------------------------------
-
-    def set_aside(self) -> list[SetAside]:
-        """Files with changes that tables could not take, by table and step."""
-        rows = self._rows("select relation, step, path, rows from set_aside order by relation, step")
-        return [SetAside(*row) for row in rows]
-
-    def put_set_aside(self, entries: Iterable[SetAside]) -> None:
-        with self.transaction():
-            self._db.executemany(
-                "insert or replace into set_aside values (?, ?, ?, ?)",
-                [(e.relation, e.step, e.path, e.rows) for e in entries],
-            )
-
-    def forget_set_aside(self, relation: str) -> None:
-        with self.transaction():
-            self._db.execute("delete from set_aside where relation = ?", (relation,))
 
     # -- sinks ----------------------------------------------------------------------------------------------
 

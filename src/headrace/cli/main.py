@@ -22,7 +22,9 @@ from headrace.cli.commands import (
     log_tail,
     log_verify,
     plan,
+    quarantine_drop,
     quarantine_list,
+    quarantine_show,
     repair,
     show,
     sql,
@@ -100,7 +102,8 @@ for _name, _module in (("ls", log_ls), ("cat", log_cat), ("tail", log_tail), ("v
 app.add_typer(_log, name="log", rich_help_panel="Look closer")
 
 _quarantine = typer.Typer(cls=SectionHelp, help="Look at what tables could not take.", no_args_is_help=True)
-_quarantine.command("list", cls=VerbHelp, epilog=quarantine_list.EPILOG)(quarantine_list.run)
+for _name, _module in (("list", quarantine_list), ("show", quarantine_show), ("drop", quarantine_drop)):
+    _quarantine.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
 app.add_typer(_quarantine, name="quarantine", rich_help_panel="Look closer")
 
 

@@ -16,8 +16,17 @@ if TYPE_CHECKING:
 Progress = Callable[[dict[str, Any]], None]
 
 
+class QuarantineVerbs(Protocol):
+    """``headrace.engine.quarantined.Quarantined``."""
+
+    def drop(self, *ids: str, table: str | None = None, upto: int | None = None) -> int: ...
+
+
 class PipelineVerbs(Protocol):
     """The part of ``headrace.engine.pipeline.Pipeline`` that the verbs call, from any thread."""
+
+    @property
+    def quarantine(self) -> QuarantineVerbs: ...
 
     def plan(self, project: Project) -> dict[str, Any]: ...
 

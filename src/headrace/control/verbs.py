@@ -9,7 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.project import read
-from headrace.control import apply, drop, explain, frontier, lock, plan, repair, socket, sql, status, stop, verify, wait
+from headrace.control import (
+    apply,
+    drop,
+    explain,
+    frontier,
+    lock,
+    plan,
+    quarantine_drop,
+    repair,
+    socket,
+    sql,
+    status,
+    stop,
+    verify,
+    wait,
+)
 from headrace.control.running import Alone, PipelineVerbs, Progress, Running, Verb
 from headrace.model.errors import HeadraceError
 
@@ -19,6 +34,7 @@ VERBS: dict[str, Verb] = {
     "explain": explain.run,
     "frontier": frontier.run,
     "plan": plan.run,
+    "quarantine_drop": quarantine_drop.run,
     "repair": repair.run,
     "sql": sql.run,
     "status": status.run,
@@ -27,7 +43,7 @@ VERBS: dict[str, Verb] = {
     "wait": wait.run,
 }
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
-CHANGING = ("apply", "drop", "repair")  # one at a time
+CHANGING = ("apply", "drop", "quarantine_drop", "repair")  # one at a time
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
 
@@ -56,7 +72,7 @@ def _without_spark(verb: str, arguments: Mapping[str, Any]) -> Alone | None:
     """How a verb is carried out where nothing runs, when what is published is all that it needs."""
     if verb == "verify" and arguments.get("sink"):
         return verify.sink_alone
-    return repair.alone if verb == "repair" else None
+    return {"repair": repair.alone, "quarantine_drop": quarantine_drop.alone}.get(verb)
 
 
 class Dispatcher:

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headrace.catalog.store import Catalog, Output, SetAside, StepShape, ViewRecord
+from headrace.catalog.quarantine import SetAside
+from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.circuit.operators.publish import checksum
 from headrace.engine.again import differing
@@ -33,12 +34,11 @@ from headrace.model.clock import CLOCK
 from headrace.model.definition import Settings
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
-from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
 from headrace.state.rows import consolidate
 from headrace.state.run import open_run, write_run
 
-SELF = "headrace"  # the source of the log's own marks: a change of definitions is a commit too
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
 COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
 

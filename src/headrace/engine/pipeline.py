@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headrace.catalog.store import ANEW, HELD, Catalog, ViewRecord
+from headrace.catalog.store import ANEW, HELD, Catalog
 from headrace.circuit.explain import explain, operators
 from headrace.engine import attach, check_sink
-from headrace.engine.batch import Batch, compare, kept_rows, table_contents
-from headrace.engine.clock import shown
+from headrace.engine.batch import Batch, kept_rows, table_contents
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
@@ -28,15 +27,15 @@ from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer, columns
 from headrace.engine.plan import called, changes
+from headrace.engine.quarantined import Quarantined
 from headrace.engine.reopen import reopen
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
 from headrace.engine.status import status
+from headrace.engine.verify import verify
 from headrace.log.append import LogWriter
-from headrace.model.clock import CLOCK
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
-from headrace.model.schema import Relation
 from headrace.serve import snapshot
 from headrace.serve.frontier import Clock
 from headrace.sources.base import Source
@@ -50,7 +49,10 @@ Progress = Callable[[dict[str, Any]], None]
 
 
 class Pipeline:
-    """One project at work. Methods may be called from any thread; views are moved by the engine's thread alone."""
+    """One project at work. Methods may be called from any thread; views are moved by the engine's thread alone.
+
+    ``quarantine``: what tables could not take, and what can be done with it.
+    """
 
     def __init__(self, project: Project, *, on_event: Progress | None = None) -> None:
         self.project = project
@@ -67,10 +69,11 @@ class Pipeline:
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._waits = Waits(self)
+        self.quarantine = Quarantined(self)
         self._thread: threading.Thread | None = None
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
         self._goal: int | None = None  # the log's end when every source had caught up
-        self._batch_lock = threading.Lock()
+        self.batch_lock = threading.Lock()
         self.latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -100,6 +103,7 @@ class Pipeline:
             refuses=lambda: {table for source in self.sources.values() for table in source.refuses},
         )  # fmt: skip
         self.recovered = reopen(self.maintainer, self.compiler)
+        self.quarantine.begin()
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
@@ -410,7 +414,7 @@ class Pipeline:
         admitted = admit(batch.catalyst, text, names)
         ticket, commit, files = self.on_engine(lambda: self.maintainer.pin(list(admitted.relations)))
         try:
-            with self._batch_lock:
+            with self.batch_lock:
                 for name in admitted.relations:
                     columns = offered[name].columns if name in offered else self.catalog.views()[name].schema.columns
                     if name in offered and not files[name]:
@@ -428,42 +432,7 @@ class Pipeline:
 
     def verify(self, views: list[str] | None = None, on_progress: Progress | None = None) -> dict[str, Any]:
         """Law 1 now: every view against the same SQL by Spark batch over the log, at one frontier."""
-
-        def held() -> tuple[
-            int, dict[str, tuple[ViewRecord, pa.Table]], list[Compiled], dict[str, Relation], int | None
-        ]:
-            chosen = list(self.maintainer.views.values())
-            records = self.catalog.views()
-            found = {
-                c.schema.name: (
-                    records[c.schema.name],
-                    snapshot.read(self.catalog, records[c.schema.name], self.maintainer.number)[1],
-                )
-                for c in chosen
-                if views is None or c.schema.name in views
-            }
-            tables = {n: r for n, r in self.maintainer.tables.items() if n != CLOCK.name}
-            return self.maintainer.frontier, found, chosen, tables, shown(self.maintainer.kept)
-
-        commit, found, chosen, tables, now_us = self.on_engine(held)
-        results = []
-        with self._batch_lock:
-            batch = Batch(self.spark, now_us, functions_of(self.project))
-            read = {name for compiled in chosen for name in compiled.reads}
-            try:
-                batch.over_log(self.folder / "log", tables, commit)
-                for compiled in chosen:
-                    name = compiled.schema.name
-                    batch.define(name, compiled.definition.sql, compiled.schema.columns, read=name in read)
-                for done, (name, (record, rows)) in enumerate(found.items()):
-                    if on_progress is not None:
-                        on_progress({"text": f"verifying {name}", "done": done, "total": len(found)})
-                    began = time.monotonic()
-                    result = compare(batch.contents(name), rows, record)
-                    results.append({**result, "seconds": round(time.monotonic() - began, 3)})
-            finally:
-                batch.close()
-        return {"commit": commit, "views": results, "differences": sum(r["differences"] for r in results)}
+        return verify(self, views, on_progress)
 
     def verify_sink(self, sink: str, views: list[str], on_progress: Progress) -> dict[str, Any]:
         """A sink's rows against the views at the sink's commit; see ``check_sink.verify``."""

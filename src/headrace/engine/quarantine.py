@@ -14,16 +14,18 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from headrace.catalog.store import Catalog, SetAside
+from headrace.catalog.quarantine import SetAside
+from headrace.catalog.store import Catalog
 from headrace.circuit.build import TABLE
 from headrace.circuit.operators.changes import COMMIT, SEQUENCE
 from headrace.circuit.operators.publish import checksum
 from headrace.circuit.operators.upsert import REFUSED
 from headrace.engine.backfill import sync_folder
+from headrace.engine.quarantined import sweep
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
-from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, UNCHANGED, UPDATE
+from headrace.model.transaction import DELETE, INSERT, OPERATION, SELF, STRICT, UNCHANGED, UPDATE
 from headrace.serve import quarantine
 from headrace.state.run import column, open_run, write_run
 
@@ -48,7 +50,11 @@ class Quarantine:
         """Raises ``source.conflict`` when a step set aside a change of a table that refuses to."""
         found = _by_table(files)
         for table in sorted(found.keys() & set(self.refuses())):
-            first = quarantine.shown(self.rows(tables[table], found[table], after, upto).slice(0, 1))[0]
+            rows = self.rows(tables[table], found[table], after, upto)
+            rows = self.brought(rows, after, upto)
+            if not rows.num_rows:
+                continue
+            first = quarantine.shown(table, rows.slice(0, 1))[0]
             raise HeadraceError(
                 "source.conflict",
                 f"{first['operation']} of {table}: {first['reason']}",
@@ -64,20 +70,27 @@ class Quarantine:
         kept = []
         for table, paths in _by_table(files).items():
             rows = self.rows(tables[table], paths, after, upto)
+            left = quarantine.without(self.catalog.gone(table), rows).num_rows
+            if not left:
+                continue
             self.folder.mkdir(exist_ok=True)
             path = self.folder / f"{quote(table, safe='')}~{number}.arrow"
             write_run(path, rows)
             checksum(path, sync=True)
             sync_folder(str(self.folder))
-            kept.append(SetAside(table, number, str(path), rows.num_rows))
-            self.tell({"event": "table.quarantined", "table": table, "rows": rows.num_rows, "commit": upto})
+            kept.append(SetAside(table, number, str(path), left))
+            self.tell({"event": "table.quarantined", "table": table, "rows": left, "commit": upto})
         return kept
 
     def begin(self, files: Iterable[Path], relation: Relation, number: int, upto: int) -> None:
-        """A table's contents were made from the whole log: what that set aside is all there is of it."""
+        """A table's contents were made from the whole log: what that set aside is all there is of it.
+
+        But for what has left the quarantine since, which does not come back.
+        """
         with self.catalog.transaction():
             self.catalog.forget_set_aside(relation.name)
             self.catalog.put_set_aside(self.keep(files, {relation.name: relation}, number, 0, upto))
+        sweep(self.folder, self.catalog)
 
     def rows(self, relation: Relation, files: Iterable[Path], after: int, upto: int) -> pa.Table:
         """``quarantine.HEAD``, then the table's columns, in the order of the log."""
@@ -85,15 +98,23 @@ class Quarantine:
         refs = [ref for ref in self.reader.refs(after, upto) if relation.name in ref.rows]
         read = self.reader.read(refs, relation.name, after, upto)
         commits = np.concatenate([batch.column(COMMIT).to_numpy() for batch in read])
+        ordinals = column(found, SEQUENCE)
+        places = ordinals - np.searchsorted(commits, commits[ordinals]) + 1
         operations = column(found, OPERATION) & (STRICT - 1)
         head = [
-            pa.array(commits[column(found, SEQUENCE)]),
+            pa.array(commits[ordinals]),
+            pa.array(places),
             OPERATIONS.take(pa.array(operations)),
             pa.array(_reasons(relation)).take(pa.array(operations)),
             found[UNCHANGED],
         ]
         values = [found[f"c{i}"] for i in range(len(relation.columns))]
         return pa.table([*head, *values], names=[*quarantine.HEAD, *relation.names])
+
+    def brought(self, rows: pa.Table, after: int, upto: int) -> pa.Table:
+        """Those that sources have brought: what was sent again from the quarantine goes back into it at worst."""
+        own = [commit for commit, origin in self.reader.origins(after, upto) if origin.source == SELF]
+        return rows.filter(pa.array(~np.isin(column(rows, quarantine.HEAD[0]), own)))
 
 
 def _reasons(relation: Relation) -> list[str]:

@@ -54,6 +54,8 @@ CODES: dict[str, str] = {
     "source.key": "An Idempotency-Key was used for another request.",
     "source.busy": "A push source takes no more for now.",
     "source.file": "A file does not have the form it should have, or was changed after it was read.",
+    # quarantine
+    "quarantine.unknown": "Nothing with that id is in the quarantine.",
     # sinks
     "sink.unknown": "There is no sink of that name.",
     "sink.connect": "The sink cannot be reached.",

@@ -18,6 +18,8 @@ TRUNCATE = 3  # every row of the relation goes; the row's columns are all null
 # already (INSERT) or is not there. Without it an INSERT replaces, an UPDATE inserts, such a DELETE is nothing.
 STRICT = 4
 
+SELF = "headrace"  # the source of our own transactions: a change of definitions, what is sent again after a refusal
+
 ORDINAL = "_t"  # int32: the transaction's ordinal within its batch
 OPERATION = "_op"  # int8
 UNCHANGED = "_unchanged"  # binary, null when complete: bit n (little-endian) set = column n keeps its old value

@@ -12,7 +12,7 @@ from headrace.cli.options import JsonOption, ProjectOption, folder
 EPILOG = """
 headrace quarantine list
 headrace quarantine list orders --limit 5
-headrace quarantine list --json | jq -r '.changes[] | [.table, .commit, .reason] | @tsv'
+headrace quarantine list --json | jq -r '.changes[] | [.id, .reason] | @tsv'
 """
 SHOWN = 100  # changes in text, unless asked otherwise
 
@@ -31,6 +31,8 @@ def run(
 
     An insert of a key that is there already, an update or delete of one that is not, where the source says
     `on_conflict: quarantine`; a delete of a row that a table without a key does not hold. No view has seen them.
+    Each line begins with the id by which `headrace quarantine show` and the others take it: TABLE:COMMIT:N, the
+    N-th change of the table in that commit.
     Reads files; works beside a running `headrace up` and without one.
     """
     from headrace.serve import quarantine
@@ -43,7 +45,6 @@ def run(
     if not total:
         display.say(f"nothing is set aside{f' of {display.plain(table)}' if table else ''}")
     for change in changes:
-        name, row = display.plain(change["table"]), display.plain(quarantine.text(change["row"]))
-        display.say(f"{change['commit']:>8} {change['operation']:<6} {name} {row}: {display.plain(change['reason'])}")
+        display.say(display.plain(quarantine.line(change)))
     if len(changes) < total:
         display.say(f"\n{len(changes):,} of {total:,} changes (--limit shows more)")

@@ -1,0 +1,118 @@
+"""The catalogue as a database: its layout, what earlier layouts lack, and durable transactions. SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.model.errors import HeadraceError
+
+LAYOUT = 5
+# What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
+_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay")}
+_COLUMNS = {3: ("step add column each integer not null default 0",)}
+
+SCHEMA = """
+create table meta (name text primary key, value text not null) strict;
+create table relation (name text primary key, source text not null, columns text not null, key text not null,
+    updates integer not null) strict;
+create table view (name text not null, version integer not null, sql text not null, fingerprint text not null,
+    columns text not null, key text not null, ordering text not null, state text not null,
+    reason text not null default '', created_commit integer not null, primary key (name, version)) strict;
+create table step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
+    committed_us integer not null, published_us integer, each integer not null default 0) strict;
+create table output (step integer not null, feed text not null, path text not null, rows integer not null,
+    crc integer not null, primary key (feed, step, path)) strict;
+create index output_by_step on output (step);
+create table base (feed text primary key, step integer not null, upto integer not null, paths text not null,
+    rows integer not null) strict;
+create table checkpoint (step integer primary key, runs text not null) strict;
+create table sink (name text primary key, frontier integer not null, error text not null default '',
+    updated_us integer not null default 0) strict;
+create table error_row (view text not null, version integer not null, place integer not null, feed text not null,
+    together integer not null, content blob not null, shown text not null, weight integer not null,
+    held integer not null, message text not null, primary key (view, version, place)) strict;
+create table set_aside (relation text not null, step integer not null, path text not null, rows integer not null,
+    primary key (relation, step)) strict;
+create table settled (relation text not null, log_commit integer not null, place integer not null, replay integer,
+    at_us integer not null, primary key (relation, log_commit, place)) strict, without rowid;
+create table replay (number integer primary key autoincrement, after integer not null, log_commit integer,
+    at_us integer not null) strict;
+"""
+
+
+class Database:
+    """One SQLite file in the present layout. ``project.not_running`` when there is none to read, ``state.layout``."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._lock = threading.RLock()
+        if read_only and not path.exists():
+            raise HeadraceError(
+                "project.not_running", "this project has not run yet", where=str(path), next="headrace up"
+            )
+        target = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        self._db = sqlite3.connect(target, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
+        self._db.execute("pragma busy_timeout=30000")
+        if not read_only:
+            self._db.execute("pragma journal_mode=wal")
+            self._db.execute("pragma synchronous=full")
+            self._create()
+        layout = int(self.meta("layout") or 0)
+        if layout != LAYOUT:
+            raise HeadraceError(
+                "state.layout", f"the catalogue has layout {layout}, this version knows {LAYOUT}", where=str(path)
+            )
+
+    def _create(self) -> None:
+        if self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0:
+            with self.transaction():
+                for statement in SCHEMA.split(";"):
+                    if statement.strip():
+                        self._db.execute(statement)
+                self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
+        elif 0 < int(self.meta("layout") or 0) < LAYOUT:
+            self._migrate(int(self.meta("layout") or 0))
+
+    def _migrate(self, layout: int) -> None:
+        with self.transaction():
+            for later in range(layout + 1, LAYOUT + 1):
+                for table in _TABLES.get(later, ()):
+                    self._db.execute(next(s for s in SCHEMA.split(";") if f"table {table} " in s))
+                for change in _COLUMNS.get(later, ()):
+                    self._db.execute(f"alter table {change}")
+            self.set_meta("layout", str(LAYOUT))
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All changes inside become durable together, or none does."""
+        with self._lock:
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("begin immediate")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("rollback")
+                raise
+            self._db.execute("commit")
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    def meta(self, name: str) -> str | None:
+        rows = self._rows("select value from meta where name = ?", name)
+        return rows[0][0] if rows else None
+
+    def set_meta(self, name: str, value: str) -> None:
+        with self.transaction():
+            self._db.execute("insert or replace into meta values (?, ?)", (name, value))

@@ -1,0 +1,50 @@
+"""Which changes of the quarantine a command is about: its arguments, and the question before it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import display
+
+SHOWN = 20  # changes shown before a question
+
+IdsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="ID", help="As `headrace quarantine list` shows them.")
+]
+TableOption = Annotated[str | None, typer.Option("--table", metavar="TABLE", help="All changes of this table.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All changes of every table.")]
+
+
+def chosen(
+    path: Path, ids: list[str] | None, table: str | None, everything: bool
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(arguments of the verb, the changes that it is about).
+
+    What comes into the quarantine after this look is left out, as nobody has seen it.
+    """
+    if sum((bool(ids), table is not None, everything)) != 1:
+        raise typer.BadParameter("name one ID or more, or give --table TABLE, or --all")
+    from headrace.serve import quarantine
+
+    changes = quarantine.asked(path, quarantine.Chosen(tuple(ids or ()), table))
+    upto = max((change["commit"] for change in changes), default=0)
+    return {"ids": ids or [], "table": table, "upto": upto}, changes
+
+
+def confirm(changes: Sequence[dict[str, Any]], verb: str) -> None:
+    """Show what it is about, and ask; ends the command where the answer is no."""
+    from headrace.serve.quarantine import line
+
+    for change in changes[:SHOWN]:
+        display.say(display.plain(line(change)), error=True)
+    if len(changes) > SHOWN:
+        display.say(f"... and {len(changes) - SHOWN:,} more", error=True)
+    question = f"{verb} {display.counted(len(changes), 'change')}?"
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"{question} This is not a terminal to ask at: say --yes")
+    typer.confirm(question, abort=True, err=True)
