@@ -5,8 +5,10 @@ Method: catalogues of every earlier layout, as those versions made them.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,8 +34,22 @@ def left_by(layout: int, path: Path) -> None:
             database.execute(f"alter table {table} drop column {column}")
     names = "number, after, upto, wide, committed_us, published_us"
     database.execute(f"insert into step ({names}) values (1, 0, 7, 1, 5, 6)")
+    home = "" if layout >= 6 else f"{path.parent}/"  # files were named in full
+    database.execute("insert into output values (1, 'v@1', ?, 5, 0)", (f"{home}state/1/out",))
+    database.execute("insert into base values ('w@1', 1, 7, ?, 5)", (json.dumps([f"{home}state/base", "/else/base"]),))
+    runs = json.dumps({"table:t": [[f"{home}state/1/run", 5, 100]]})
+    database.execute("insert into checkpoint values (1, ?)", (runs,))
+    if layout >= 4:
+        database.execute("insert into set_aside values ('t', 1, ?, 3)", (f"{home}state/aside",))
     database.commit()
     database.close()
+
+
+def files_named(catalog: Catalog) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Of the one output, of the base, and of the checkpoint."""
+    base, checkpoint = catalog.base("w@1"), catalog.checkpoint()
+    assert base is not None and checkpoint is not None
+    return [output.path for output in catalog.outputs(0, 1)], base[2], checkpoint[1]
 
 
 @pytest.mark.parametrize("layout", range(1, LAYOUT + 1))
@@ -44,10 +60,31 @@ def test_an_earlier_layout_is_taken_over(layout: int, tmp_path: Path) -> None:
         last = catalog.last_published()
         assert last is not None and (last.upto, last.shape) == (7, StepShape(wide=True))
         assert catalog.error_rows("v", 1) == []
-        catalog.put_set_aside([SetAside("t", 1, "p", 3)])
-        assert catalog.set_aside() == [SetAside("t", 1, "p", 3)]
+        output, base, runs = files_named(catalog)
+        assert output == [str(tmp_path / "state/1/out")]
+        assert base == [str(tmp_path / "state/base"), "/else/base"]
+        assert runs == {"table:t": [[str(tmp_path / "state/1/run"), 5, 100]]}
+        aside = [SetAside("t", 1, str(tmp_path / "state/aside"), 3)]
+        catalog.put_set_aside(aside)
+        assert catalog.set_aside() == aside
         catalog.settle([Change("t", 7, 1)], 9)
         assert catalog.left(Change("t", 7, 1)) == Left(9, None)
+        catalog.close()
+
+
+def test_a_catalogue_that_was_moved_names_its_files_where_they_are_now(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    left_by(5, before / "catalog.db")
+    Catalog(before / "catalog.db").close()
+    before.rename(after)
+    for read_only in (False, True):
+        catalog = Catalog(after / "catalog.db", read_only=read_only)
+        output, base, runs = files_named(catalog)
+        assert output == [str(after / "state/1/out")]
+        assert base == [str(after / "state/base"), "/else/base"]
+        assert runs == {"table:t": [[str(after / "state/1/run"), 5, 100]]}
+        assert catalog.set_aside() == [SetAside("t", 1, str(after / "state/aside"), 3)]
         catalog.close()
 
 

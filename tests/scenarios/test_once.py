@@ -57,6 +57,8 @@ def test_what_is_there_is_taken_and_the_command_ends(tmp_path: Path) -> None:
         assert delivered(folder, "owners") == [("ada", 1000)]
         assert [row[:2] for row in delivered(folder, "visits_per_page")] == [("/", 2), ("/prices", 2)]
 
+        (tmp_path / "moved").mkdir()
+        folder = folder.rename(tmp_path / "moved/pages")  # a project goes on wherever it lies
         for number in range(20):  # each a transaction of its own
             server.psql(f"INSERT INTO accounts VALUES ({2000 + number}, 'bo')")
         (folder / "incoming/visits-2.csv").write_text("at,page,seconds\n2026-03-02T08:00:00Z,/,5\n")

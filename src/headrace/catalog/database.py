@@ -1,4 +1,7 @@
-"""The catalogue as a database: its layout, what earlier layouts lack, and durable transactions. SQLite."""
+"""The catalogue as a database: its layout, what earlier layouts lack, and durable transactions. SQLite.
+
+Files are named from the catalogue's own folder on, so that a project may be moved with all that it keeps.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from headrace.model.errors import HeadraceError
 
-LAYOUT = 5
+LAYOUT = 6
 # What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
 _TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay")}
 _COLUMNS = {3: ("step add column each integer not null default 0",)}
@@ -50,6 +55,7 @@ class Database:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._lock = threading.RLock()
+        self._home = f"{path.parent}/"
         if read_only and not path.exists():
             raise HeadraceError(
                 "project.not_running", "this project has not run yet", where=str(path), next="headrace up"
@@ -64,7 +70,10 @@ class Database:
         layout = int(self.meta("layout") or 0)
         if layout != LAYOUT:
             raise HeadraceError(
-                "state.layout", f"the catalogue has layout {layout}, this version knows {LAYOUT}", where=str(path)
+                "state.layout",
+                f"the catalogue has layout {layout}, this version knows {LAYOUT}",
+                where=str(path),
+                next="use the version of Headrace that wrote it; nothing was changed",
             )
 
     def _create(self) -> None:
@@ -84,7 +93,29 @@ class Database:
                     self._db.execute(next(s for s in SCHEMA.split(";") if f"table {table} " in s))
                 for change in _COLUMNS.get(later, ()):
                     self._db.execute(f"alter table {change}")
+            if layout < 6:
+                self._name_from_here()
             self.set_meta("layout", str(LAYOUT))
+
+    def _name_from_here(self) -> None:
+        """Files were named in full before layout 6."""
+        home = (len(self._home) + 1, len(self._home), self._home)
+        self._db.execute("update output set path = substr(path, ?) where substr(path, 1, ?) = ?", home)
+        self._db.execute("update set_aside set path = substr(path, ?) where substr(path, 1, ?) = ?", home)
+        for feed, paths in self._rows("select feed, paths from base"):
+            stored = orjson.dumps([self.stored(path) for path in orjson.loads(paths)]).decode()
+            self._db.execute("update base set paths = ? where feed = ?", (stored, feed))
+        for step, runs in self._rows("select step, runs from checkpoint"):
+            kept = {n: [[self.stored(path), *rest] for path, *rest in of] for n, of in orjson.loads(runs).items()}
+            self._db.execute("update checkpoint set runs = ? where step = ?", (orjson.dumps(kept).decode(), step))
+
+    def stored(self, path: str) -> str:
+        """A file's name as the catalogue keeps it."""
+        return path.removeprefix(self._home)
+
+    def found(self, path: str) -> str:
+        """The file that the catalogue keeps under this name."""
+        return path if path.startswith("/") else self._home + path
 
     def close(self) -> None:
         with self._lock:

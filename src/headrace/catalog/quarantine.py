@@ -59,7 +59,7 @@ class QuarantineTables(Database):
     def set_aside(self) -> list[SetAside]:
         """Files with changes that tables could not take, by table and step."""
         rows = self._rows("select relation, step, path, rows from set_aside order by relation, step")
-        return [SetAside(*row) for row in rows]
+        return [SetAside(relation, step, self.found(path), count) for relation, step, path, count in rows]
 
     def put_set_aside(self, entries: Iterable[SetAside]) -> None:
         """These files, in place of those there are of the same table and step; one without rows goes."""
@@ -67,7 +67,8 @@ class QuarantineTables(Database):
             for e in entries:
                 self._db.execute("delete from set_aside where relation = ? and step = ?", (e.relation, e.step))
                 if e.rows:
-                    self._db.execute("insert into set_aside values (?, ?, ?, ?)", (e.relation, e.step, e.path, e.rows))
+                    values = (e.relation, e.step, self.stored(e.path), e.rows)
+                    self._db.execute("insert into set_aside values (?, ?, ?, ?)", values)
 
     def forget_set_aside(self, relation: str) -> None:
         with self.transaction():

@@ -199,7 +199,7 @@ class Catalog(QuarantineTables):
         with self.transaction():
             self._db.executemany(
                 "insert or replace into output values (?, ?, ?, ?, ?)",
-                [(o.step, o.feed, o.path, o.rows, o.crc) for o in outputs],
+                [(o.step, o.feed, self.stored(o.path), o.rows, o.crc) for o in outputs],
             )
 
     def steps(self, after: int = -1) -> list[StepRecord]:
@@ -216,15 +216,18 @@ class Catalog(QuarantineTables):
         rows = self._rows(sql + " order by step, feed, path", after, upto) if feed is None else self._rows(
             sql + " and feed = ? order by step, path", after, upto, feed
         )  # fmt: skip
-        return [Output(*row) for row in rows]
+        return [Output(step, of, self.found(path), count, crc) for step, of, path, count, crc in rows]
 
     def base(self, feed: str) -> tuple[int, int, list[str], int] | None:
         """(step, commit, files, rows) of a feed's base: its contents as of that step."""
         rows = self._rows("select step, upto, paths, rows from base where feed = ?", feed)
-        return (rows[0][0], rows[0][1], list(orjson.loads(rows[0][2])), rows[0][3]) if rows else None
+        if not rows:
+            return None
+        step, upto, paths, count = rows[0]
+        return step, upto, [self.found(path) for path in orjson.loads(paths)], count
 
     def put_base(self, feed: str, step: int, upto: int, paths: list[str], rows: int) -> None:
-        values = (feed, step, upto, orjson.dumps(paths).decode(), rows)
+        values = (feed, step, upto, orjson.dumps([self.stored(path) for path in paths]).decode(), rows)
         with self.transaction():
             self._db.execute("insert or replace into base values (?, ?, ?, ?, ?)", values)
 
@@ -240,8 +243,9 @@ class Catalog(QuarantineTables):
 
     def put_checkpoint(self, step: int, runs: dict[str, Any]) -> None:
         """The runs that are live after ``step``; recovery starts from the newest checkpoint."""
+        kept = {name: [[self.stored(path), *rest] for path, *rest in of] for name, of in runs.items()}
         with self.transaction():
-            self._db.execute("insert or replace into checkpoint values (?, ?)", (step, orjson.dumps(runs).decode()))
+            self._db.execute("insert or replace into checkpoint values (?, ?)", (step, orjson.dumps(kept).decode()))
             self._db.execute("delete from checkpoint where step < ?", (step,))
 
     def forget_steps(self, before: int) -> None:
@@ -251,7 +255,10 @@ class Catalog(QuarantineTables):
 
     def checkpoint(self) -> tuple[int, dict[str, Any]] | None:
         rows = self._rows("select step, runs from checkpoint order by step desc limit 1")
-        return (rows[0][0], orjson.loads(rows[0][1])) if rows else None
+        if not rows:
+            return None
+        runs = orjson.loads(rows[0][1])
+        return rows[0][0], {name: [[self.found(path), *rest] for path, *rest in of] for name, of in runs.items()}
 
     # -- sinks ----------------------------------------------------------------------------------------------
 
