@@ -7,8 +7,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 JOBS ?= 2
+PROOFS := tests/proofs
 
-.PHONY: help setup test-deps test lint fmt laws generated planted bench-quick tpch nexmark endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test lint fmt laws generated planted prove-quick prove bench-quick tpch nexmark endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +45,12 @@ generated: setup ## Hold 20,000 contents of random views, after every commit, ag
 
 planted: setup ## Plant every known fault in a copy of the source, and see that a law notices it
 	HEADRACE_PLANTED=all $(BIN)/pytest tests/planted --timeout=0 $(ARGS)
+
+prove-quick: setup test-deps ## Kill, hold and damage what must not lose anything, for about five minutes; the last line tells how often
+	HEADRACE_PROVE=quick $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
+
+prove: setup test-deps ## The same at every call of the control plane; hours on two cores. HEADRACE_SEED=2 draws others
+	HEADRACE_PROVE=long $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
 
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 	$(BIN)/python -m benchmarks.quick $(ARGS)

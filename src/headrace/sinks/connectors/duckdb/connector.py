@@ -124,7 +124,7 @@ class DuckdbSink(Sink):
 
     def _take_over(self, end: int | None, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> None:
         progress.ensure()
-        self._reached, log, self._generation = progress.take_over()
+        self._reached, log, self._generation = progress.take_over(self._generation)
         self.anew = other_history(self._reached, log, self._log, end)
         progress.follow(self._log, self.anew)
         self._reached = None if self.anew else self._reached
@@ -264,6 +264,8 @@ class DuckdbSink(Sink):
     def _connect(self) -> duckdb.DuckDBPyConnection:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._path.exists():
+                _make(self._path)
             return duckdb.connect(str(self._path))
         except PermissionError as error:
             raise self._no_rights(str(error)) from error
@@ -305,6 +307,21 @@ class DuckdbSink(Sink):
         if isinstance(error, duckdb.IOException | duckdb.TransactionException | duckdb.OutOfMemoryException):
             return self._not_open(text, "nothing to do when it passes: the same changes are sent again")
         return HeadraceError("sink.refused", "DuckDB refused a statement", where=self._where, why=text)
+
+
+def _make(path: Path) -> None:
+    """An empty database that has its name only once it is whole: DuckDB cannot open one that it has half made."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)  # a process was killed here
+    duckdb.connect(str(temporary)).close()
+    try:
+        path.hardlink_to(temporary)  # never over a file that another process made meanwhile
+    except FileExistsError:
+        pass
+    except OSError:  # the file system has no hard links
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _first_line(error: Exception) -> str:

@@ -65,9 +65,15 @@ class Progress:
         ).fetchone()
         return row is not None and row[0] == 2
 
-    def take_over(self) -> tuple[int | None, str | None, int]:
-        """Fences every older instance; (commit reached, id of its log, our generation)."""
+    def take_over(self, before: int | None) -> tuple[int | None, str | None, int]:
+        """Fences every older instance; (commit reached, id of its log, our generation).
+
+        ``before``: the generation that this instance was, which takes over from none that came after it. Raises
+        ``sink.fenced``.
+        """
         row = self._row()
+        if row is not None and before is not None and row[1] > before:
+            raise fenced(f"generation {row[1]} runs, this was {before}", self._where)
         if row is None:
             self._run("INSERT INTO {progress} (project, sink, generation) VALUES ($1, $2, 1)", self._me)
             return None, None, 1

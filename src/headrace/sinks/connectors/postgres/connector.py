@@ -161,7 +161,7 @@ class PostgresSink(Sink):
         connection, progress = self._connected()[0], self._connected()[2]
         progress.ensure()
         connection.execute("SELECT set_config('lock_timeout', $1, true)", (str(wait_ms),))
-        self._reached, log, self._generation = progress.take_over()
+        self._reached, log, self._generation = progress.take_over(self._generation)
         self.anew = other_history(self._reached, log, self._log, end)
         progress.follow(self._log, self.anew)
         self._reached = None if self.anew else self._reached

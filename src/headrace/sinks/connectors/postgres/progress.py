@@ -92,8 +92,12 @@ class Progress:
         row = self._connection.execute("SELECT to_regclass($1), to_regclass($2)", names).fetchone()
         return row is not None and None not in row
 
-    def take_over(self) -> tuple[int | None, str | None, int]:
-        """Fences every older instance; (commit reached, id of its log, our generation). Waits for a write to end."""
+    def take_over(self, before: int | None) -> tuple[int | None, str | None, int]:
+        """Fences every older instance; (commit reached, id of its log, our generation). Waits for a write to end.
+
+        ``before``: the generation that this instance was, which takes over from none that came after it. Raises
+        ``sink.fenced``.
+        """
         row = self._connection.execute(
             sql.SQL(
                 "INSERT INTO {} AS p (project, sink, generation) VALUES ($1, $2, 1) ON CONFLICT (project, sink)"
@@ -103,6 +107,8 @@ class Progress:
         ).fetchone()
         assert row is not None  # an upsert always returns its row
         commit, log, generation = row
+        if before is not None and generation > before + 1:
+            raise fenced(f"generation {generation - 1} runs, this was {before}", self._where)
         return commit, log, generation
 
     def follow(self, log: str, anew: str) -> None:

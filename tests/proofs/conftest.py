@@ -1,0 +1,61 @@
+"""What every proof uses: a place where it tells what it tried, and a server."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fork_server import Forks
+from killed_at import SUPPORTED
+from proof_report import PROOFS, SEED, SIZE, Proof
+
+from headrace.testing.postgres import PostgresServer
+
+BEGAN = time.monotonic()
+# Only the kernels of Linux on x86-64 and arm64 are known to count the calls.
+collect_ignore = [] if SUPPORTED else ["test_control_plane_kills.py", "test_take_overs.py"]
+
+
+@pytest.fixture
+def proof(request: pytest.FixtureRequest) -> Iterator[Proof]:
+    """The proof that this test is; what it tried is told in the run's last lines."""
+    PROOFS.append(Proof(request.node.name))
+    yield PROOFS[-1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder, in memory where there is such a place: a process that dies takes none of it along."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="headrace-proof-") as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    forks = Forks()
+    yield forks
+    forks.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    with PostgresServer(tmp_path_factory.mktemp("proofs") / "server") as server:
+        yield server
+        server.stop(immediate=True)
+
+
+def pytest_unconfigure(config: Any) -> None:
+    """The very last lines: what was tried, how often, what was wrong, the seed."""
+    if SIZE and PROOFS and not hasattr(config, "workerinput"):
+        for done in PROOFS:
+            print(done)
+        wrong, tried = sum(len(p.wrong) for p in PROOFS), sum(p.tried for p in PROOFS)
+        print(f"proofs: {tried:,} tried, {wrong} wrong, seed {SEED}, {time.monotonic() - BEGAN:.0f} s")
