@@ -164,6 +164,7 @@ def test_show_tells_all_of_a_change_and_the_commands_to_go_on_with(kept: Kept) -
     ]
     assert lines[7] == "next:"
     assert lines[8].startswith("  headrace sql 'SELECT * FROM `orders` WHERE `id` = 702'")
+    assert lines[9].startswith("  headrace quarantine replay orders:7:2 --as replace")
     assert lines[-1] == "  headrace quarantine drop orders:7:2"
 
 

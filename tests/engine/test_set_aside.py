@@ -7,6 +7,7 @@ Method: pipelines stepped by hand, killed and opened again; the installed comman
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -160,6 +161,89 @@ def test_what_is_dropped_stays_away_when_its_table_is_made_again(shop: Running) 
     assert shop.pipeline.quarantine.entries() == left[1:]
     assert len(list((shop.folder / ".headrace/quarantine").iterdir())) == 1
     shop.verify()
+
+
+class Table:
+    """`orders` as a dict, with what it could not take: the model of what follows."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, tuple[str, str]] = {}
+        self.aside: list[tuple[str, int, tuple[str, str] | None]] = []
+
+    def take(self, verb: str, key: int, row: tuple[str, str] | None) -> None:
+        if verb != "replace" and (key in self.rows) == (verb == "insert"):
+            self.aside.append((verb, key, row))
+        elif row is None:
+            del self.rows[key]
+        else:
+            self.rows[key] = row
+
+    def contents(self) -> Any:
+        return rows(*((key, *row) for key, row in self.rows.items()))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_sent_again_is_taken_as_a_dict_takes_it_or_set_aside_again(shop: Running, seed: int) -> None:
+    chance, table = random.Random(seed), Table()
+    shop.define({"all_of_them": VIEWS["all_of_them"]})
+
+    def change() -> tuple[str, int, tuple[str, str] | None]:
+        verb = chance.choice(["insert", "insert", "update", "delete"])
+        row = (chance.choice("nsew"), f"{chance.randint(0, 9999) / 100:.2f}")
+        return verb, chance.randint(1, 6), None if verb == "delete" else row
+
+    def listed() -> list[tuple[str, int, tuple[str, str] | None]]:
+        return [
+            (e["operation"], e["row"]["id"],
+             None if e["operation"] == "delete" else (e["row"]["region"], e["row"]["amount"]))
+            for e in shop.pipeline.quarantine.entries()
+        ]  # fmt: skip
+
+    for turn in range(8):
+        for verb, key, row in [change() for _ in range(4)]:
+            shop.push({"orders": {verb: [[key, *(row or ())]]}} if verb != "update" else update(key, row))
+            table.take(verb, key, row)
+        shop.step()
+        kept = shop.pipeline.quarantine.entries()
+        some = sorted(chance.sample(range(len(kept)), chance.randint(0, len(kept))))
+        if some:
+            as_ = chance.choice([None, "replace", "delete"])
+            if as_ == "replace":
+                some = [n for n in some if table.aside[n][0] != "delete"]
+        if some:
+            again = [table.aside[n] for n in some]
+            table.aside = [c for n, c in enumerate(table.aside) if n not in some]
+            answer = shop.pipeline.quarantine.replay(*(kept[n]["id"] for n in some), as_=as_, wait_s=0)
+            for verb, key, row in again:
+                table.take(as_ or verb, key, None if as_ == "delete" else row)
+            assert answer["changes"] == len(some)
+            shop.step()
+        assert shop.contents("all_of_them") == table.contents()
+        assert listed() == table.aside
+        if turn % 3 == 1:
+            shop.reopen()
+    shop.verify()
+
+
+def update(key: int, row: tuple[str, str] | None) -> dict[str, Any]:
+    assert row is not None
+    return {"orders": {"update": [{"id": key, "region": row[0], "amount": row[1]}]}}
+
+
+def test_what_is_sent_again_never_stops_a_table_that_refuses(shop: Running) -> None:
+    begin(shop)
+    last = conflicts(shop)
+    shop.step()
+    with_policy(shop, "refuse")
+    commit = shop.pipeline.quarantine.replay(table="orders", wait_s=0)["commit"]
+    shop.step()
+    again = [e for e in shop.pipeline.quarantine.entries() if e["table"] == "orders"]
+    assert [(e["id"], e["row"]) for e in again] == [
+        (f"orders:{commit}:{n}", e["row"]) for n, e in enumerate(expected(last)[:3], start=1)
+    ]
+    shop.push({"orders": {"insert": [[1, "west", "9.00"]]}})
+    with pytest.raises(HeadraceError, match=r"source\.conflict"):
+        shop.pipeline.maintainer.step()
 
 
 def test_a_table_that_refuses_stops_before_it(shop: Running) -> None:

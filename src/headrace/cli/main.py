@@ -23,7 +23,9 @@ from headrace.cli.commands import (
     log_verify,
     plan,
     quarantine_drop,
+    quarantine_fix,
     quarantine_list,
+    quarantine_replay,
     quarantine_show,
     repair,
     show,
@@ -101,8 +103,15 @@ for _name, _module in (("ls", log_ls), ("cat", log_cat), ("tail", log_tail), ("v
     _log.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
 app.add_typer(_log, name="log", rich_help_panel="Look closer")
 
-_quarantine = typer.Typer(cls=SectionHelp, help="Look at what tables could not take.", no_args_is_help=True)
-for _name, _module in (("list", quarantine_list), ("show", quarantine_show), ("drop", quarantine_drop)):
+_quarantine = typer.Typer(
+    cls=SectionHelp,
+    help="What tables could not take: look at it, correct it, send it again, drop it.",
+    no_args_is_help=True,
+)
+for _name, _module in (
+    ("list", quarantine_list), ("show", quarantine_show), ("fix", quarantine_fix), ("replay", quarantine_replay),
+    ("drop", quarantine_drop),
+):  # fmt: skip
     _quarantine.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
 app.add_typer(_quarantine, name="quarantine", rich_help_panel="Look closer")
 

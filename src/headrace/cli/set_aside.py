@@ -1,4 +1,4 @@
-"""Which changes of the quarantine a command is about: its arguments, and the question before it."""
+"""Which changes of the quarantine a command is about, the question before it, and the answer to what was sent."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ IdsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="ID", help="As `headrace quarantine list` shows them.")
 ]
 TableOption = Annotated[str | None, typer.Option("--table", metavar="TABLE", help="All changes of this table.")]
+AsOption = Annotated[
+    str | None,
+    typer.Option("--as", metavar="VERB", help="Send as insert, update, replace or delete. Default: as it was."),
+]
 AllOption = Annotated[bool, typer.Option("--all", help="All changes of every table.")]
 
 
@@ -48,3 +52,15 @@ def confirm(changes: Sequence[dict[str, Any]], verb: str) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter(f"{question} This is not a terminal to ask at: say --yes")
     typer.confirm(question, abort=True, err=True)
+
+
+def sent(answer: dict[str, Any], json: bool) -> None:
+    """What a replay has answered."""
+    if json:
+        display.emit(answer)
+        return
+    display.say(f"sent again: {display.counted(answer['changes'], 'change')}, commit {answer['commit']}")
+    if answer["again"] is None:
+        display.say(f"the views are not there yet: headrace wait --token {answer['commit']}")
+    for id in answer["again"] or ():
+        display.say(f"still does not fit, and is kept as {display.plain(id)}")

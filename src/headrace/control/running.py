@@ -21,6 +21,15 @@ class QuarantineVerbs(Protocol):
 
     def drop(self, *ids: str, table: str | None = None, upto: int | None = None) -> int: ...
 
+    def replay(
+        self, *ids: str, table: str | None = None, upto: int | None = None, as_: str | None = None
+    ) -> dict[str, Any]: ...
+
+    def fix(
+        self, id: str, *, row: str | None = None, cells: Mapping[str, str] | None = None,
+        as_: str | None = None,
+    ) -> dict[str, Any]: ...  # fmt: skip
+
 
 class PipelineVerbs(Protocol):
     """The part of ``headrace.engine.pipeline.Pipeline`` that the verbs call, from any thread."""

@@ -17,6 +17,8 @@ from headrace.control import (
     lock,
     plan,
     quarantine_drop,
+    quarantine_fix,
+    quarantine_replay,
     repair,
     socket,
     sql,
@@ -35,6 +37,8 @@ VERBS: dict[str, Verb] = {
     "frontier": frontier.run,
     "plan": plan.run,
     "quarantine_drop": quarantine_drop.run,
+    "quarantine_fix": quarantine_fix.run,
+    "quarantine_replay": quarantine_replay.run,
     "repair": repair.run,
     "sql": sql.run,
     "status": status.run,
@@ -43,7 +47,7 @@ VERBS: dict[str, Verb] = {
     "wait": wait.run,
 }
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
-CHANGING = ("apply", "drop", "quarantine_drop", "repair")  # one at a time
+CHANGING = ("apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "repair")  # one at a time
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
 

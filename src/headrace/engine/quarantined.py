@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog
+from headrace.engine import replay
+from headrace.log.append import LogWriter
+from headrace.log.read import LogReader
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Relation
+from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import quarantine
 from headrace.serve.quarantine import FOLDER, Chosen
 from headrace.serve.snapshot import STATE
 
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
+
+
+WAIT_S = 10.0  # at most, until the step over what was sent again is published
+LOOK_S = 0.01
+Parts = list[tuple[str, pa.Table]]
 
 
 class Quarantined:
@@ -35,9 +48,113 @@ class Quarantined:
         catalog, wanted = self._pipeline.catalog, Chosen(ids, table, upto)
         return self._pipeline.on_engine(lambda: drop(catalog, self._pipeline.project.path, wanted))
 
+    def replay(
+        self, *ids: str, table: str | None = None, upto: int | None = None, as_: str | None = None,
+        wait_s: float = WAIT_S,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Send changes again, all in one new transaction: ``{"commit", "changes": how many, "again"}``.
+
+        As ``drop`` chooses them; ``as_``: insert, update, replace or delete in the place of what each was. What still
+        does not fit is set aside again, with the new commit: ``again`` has its ids; None when the step over it is not
+        published within ``wait_s``. Raises ``HeadraceError``, with nothing sent: quarantine.unknown,
+        quarantine.replay, source.row, source.no_table, log.full.
+        """
+
+        def made(found: Parts, relations: Mapping[str, Relation]) -> dict[str, pa.Table]:
+            parts: dict[str, list[pa.Table]] = {}
+            for name, changes in found:
+                parts.setdefault(name, []).append(changes)
+            return {name: replay.changes(_relation(relations, name), of, as_) for name, of in parts.items()}
+
+        return self._send(Chosen(ids, table, upto), made, wait_s)
+
+    def fix(
+        self, id: str, values: Mapping[str, Any] | None = None, *, row: Mapping[str, Any] | str | None = None,
+        cells: Mapping[str, str] | None = None, as_: str | None = None, wait_s: float = WAIT_S,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Send one change again with other ``values`` of some columns, or with another ``row``; answers as ``replay``.
+
+        Values are those of JSON, checked as a row that is pushed; in ``cells`` they are text, as in a CSV file.
+        ``row`` may be JSON text too.
+        """
+
+        def made(found: Parts, relations: Mapping[str, Relation]) -> dict[str, pa.Table]:
+            ((name, change),) = found
+            relation = _relation(relations, name)
+            other = {**(values or {}), **replay.cells(relation, cells or {})}
+            whole = replay.read_row(relation, row) if isinstance(row, str) else row
+            return {name: replay.corrected(relation, change, other, whole, as_)}
+
+        return self._send(Chosen((id,)), made, wait_s)
+
     def begin(self) -> None:
-        """At a start: what a crash has left half done."""
-        sweep(self._pipeline.folder / FOLDER, self._pipeline.catalog)
+        """At a start: what a crash has left half done. A replay that the log has is done, any other never was."""
+        catalog, folder = self._pipeline.catalog, self._pipeline.folder
+        for number, after in catalog.open_replays():
+            origins = LogReader(folder / "log").origins(after, self._pipeline.log.end)
+            commits = [c for c, o in origins if (o.source, o.position) == (SELF, _position(number))]
+            with catalog.transaction():
+                catalog.end_replay(number, commits[0] if commits else None)
+                recount(catalog, {entry.relation for entry in catalog.set_aside()})
+        sweep(folder / FOLDER, catalog)
+
+    def _send(
+        self, wanted: Chosen, made: Callable[[Parts, Mapping[str, Relation]], dict[str, pa.Table]], wait_s: float
+    ) -> dict[str, Any]:
+        pipeline = self._pipeline
+        catalog = pipeline.catalog
+
+        def work() -> dict[str, Any]:
+            found = quarantine.chosen(catalog, wanted)
+            if not found:
+                raise HeadraceError("quarantine.unknown", "there is nothing in the quarantine to send again")
+            relations = {name: relation for name, (_, relation) in catalog.relations().items()}
+            commit = send(catalog, pipeline.log, found, made(found, relations))
+            sweep(pipeline.folder / FOLDER, catalog)
+            return {"commit": commit, "changes": sum(changes.num_rows for _, changes in found)}
+
+        answer = pipeline.on_engine(work)
+        end, commit = time.monotonic() + wait_s, answer["commit"]
+        while pipeline.maintainer.frontier < commit and time.monotonic() < end and not pipeline.stopping:
+            time.sleep(LOOK_S)
+        if pipeline.maintainer.frontier < commit:
+            return {**answer, "again": None}
+        return {**answer, "again": [e["id"] for e in self.entries() if e["commit"] == commit]}
+
+
+def send(catalog: Catalog, log: LogWriter, found: Parts, changes: Mapping[str, pa.Table]) -> int:
+    """One transaction with ``changes``, in the place of those ``found``, which leave the quarantine; its commit.
+
+    First the catalogue has what is meant, then the log the transaction, then the catalogue its commit: a crash in
+    between leaves what ``Quarantined.begin`` can tell from the log, so that nothing is lost and nothing sent twice.
+    """
+    now_us = time.time_ns() // 1000
+    those = [change for table, part in found for change in quarantine.named(table, part)]
+    number = catalog.begin_replay(those, log.end, now_us)
+    origin = TransactionOrigin(SELF, _position(number), now_us)
+    try:
+        commit = log.append(TransactionBatch((origin,), changes))
+    except HeadraceError as error:
+        if error.code != "log.failed":  # then it shows at the next start whether the log has it
+            catalog.end_replay(number, None)
+        raise
+    with catalog.transaction():
+        catalog.end_replay(number, commit)
+        recount(catalog, {table for table, _ in found})
+    return commit
+
+
+def _position(number: int) -> str:
+    return f"replay {number}"
+
+
+def _relation(relations: Mapping[str, Relation], table: str) -> Relation:
+    if table not in relations:
+        raise HeadraceError(
+            "source.no_table", f"there is no table '{table}' any more",
+            next="define its source and a view that reads it, or `headrace quarantine drop` what is kept of it",
+        )  # fmt: skip
+    return relations[table]
 
 
 def drop(catalog: Catalog, project_path: Path, wanted: Chosen) -> int:
@@ -62,7 +179,7 @@ def recount(catalog: Catalog, tables: Iterable[str]) -> None:
 
 def sweep(folder: Path, catalog: Catalog) -> None:
     """Remove the files of the quarantine that the catalogue does not name."""
-    named = {entry.path for entry in catalog.set_aside()}
+    named = {Path(entry.path).name for entry in catalog.set_aside()}
     for path in folder.glob("*.arrow"):
-        if str(path) not in named:
+        if path.name not in named:
             path.unlink()

@@ -66,6 +66,11 @@ def head(path: Path, name: str, count: int, delimiter: str = ",") -> Mapping[str
     return {column: [row[at] for row in rows if at < len(row)] for at, column in enumerate(header)}
 
 
+def json_value(text: str, arrow: pa.DataType) -> Any:
+    """What a JSON row has for that cell. Raises ``ValueError`` for a nested value that is not JSON."""
+    return None if not text and not pa.types.is_string(arrow) else _read(arrow)(text)
+
+
 class _CellRefused(Exception):
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)
@@ -144,16 +149,21 @@ def _fast(texts: pa.Array, arrow: pa.DataType) -> pa.Array | None:
 
 def _rule(arrow: pa.DataType) -> Callable[[str], Any]:
     """One cell, not empty -> a value; ValueError says why not."""
-    exact = exact_rule(arrow)
+    exact, read = exact_rule(arrow), _read(arrow)
+    return lambda text: exact(read(text))
+
+
+def _read(arrow: pa.DataType) -> Callable[[str], Any]:
+    """One cell, not empty -> what JSON has for it; text that is nothing of that type stays text."""
     if pa.types.is_integer(arrow):
-        return lambda text: exact(int(text) if text.removeprefix("-").isdecimal() and text.isascii() else text)
+        return lambda text: int(text) if text.removeprefix("-").isdecimal() and text.isascii() else text
     if pa.types.is_floating(arrow):
-        return lambda text: exact(float(text) if NUMBER.fullmatch(text) and math.isfinite(float(text)) else text)
+        return lambda text: float(text) if NUMBER.fullmatch(text) and math.isfinite(float(text)) else text
     if pa.types.is_boolean(arrow):
-        return lambda text: exact(_BOOLEANS.get(text.lower(), text))
+        return lambda text: _BOOLEANS.get(text.lower(), text)
     if pa.types.is_nested(arrow):
-        return lambda text: exact(parse(text.encode(), needs_exact_numbers(arrow)))
-    return exact
+        return lambda text: parse(text.encode(), needs_exact_numbers(arrow))
+    return lambda text: text
 
 
 def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:

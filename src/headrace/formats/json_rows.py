@@ -12,6 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -146,12 +147,13 @@ def head(path: Path, name: str, count: int) -> list[dict[str, Any]]:
 
 
 def refuse_nulls(arrays: Sequence[pa.Array], columns: Sequence[Column], required: Sequence[str]) -> None:
-    """Raises ``RowsRefused`` when a required column is null in some row."""
+    """Raises ``RowsRefused`` naming every row in which a required column is null."""
     bad = []
     for array, column_ in zip(arrays, columns, strict=True):
         if column_.name in required and array.null_count:
-            row = array.is_null().index(True).as_py()
-            bad.append(BadValue(row, column_.name, f"column '{column_.name}' is missing or null, which it must not be"))
+            why = f"column '{column_.name}' is missing or null, which it must not be"
+            nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
+            bad += [BadValue(row, column_.name, why) for row in nulls]
     if bad:
         raise RowsRefused(bad)
 

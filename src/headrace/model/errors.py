@@ -56,6 +56,7 @@ CODES: dict[str, str] = {
     "source.file": "A file does not have the form it should have, or was changed after it was read.",
     # quarantine
     "quarantine.unknown": "Nothing with that id is in the quarantine.",
+    "quarantine.replay": "A change in the quarantine cannot be sent again as asked.",
     # sinks
     "sink.unknown": "There is no sink of that name.",
     "sink.connect": "The sink cannot be reached.",

@@ -43,6 +43,9 @@ def run(
     display.say("next:")
     if found["key"]:
         display.say(f"  headrace sql {_quoted(_query(found))}   # what the table holds now")
+        display.say(f"  headrace quarantine replay {id} --as replace   # this row in its place")
+    display.say(f"  headrace quarantine replay {id}   # send it again as it is")
+    display.say(f"  headrace quarantine fix {id} COLUMN=VALUE   # send it again, corrected")
     display.say(f"  headrace quarantine drop {id}")
 
 

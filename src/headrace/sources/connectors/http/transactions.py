@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.formats.json_rows import BadValue, RowsRefused, to_columns
+from headrace.formats.json_changes import OPERATIONS, change_table
+from headrace.formats.json_rows import RowsRefused
 from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
-from headrace.model.transaction import DELETE, INSERT, OPERATION, ORDINAL, STRICT, TRUNCATE, UNCHANGED, UPDATE
+from headrace.model.transaction import STRICT
 
-OPERATIONS = {"insert": INSERT, "upsert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE}
 # The order in which the compact form's lists of one table happen.
 COMPACT_ORDER = ("truncate", "delete", "insert", "upsert", "update")
 _CHANGE_KEYS = frozenset({"table", "op", "row"})
@@ -192,52 +191,11 @@ def merge(
 def _change_table(runs: list[tuple[int, Run]], relation: Relation, strict: bool) -> pa.Table:
     lengths = [len(run.rows) for _, run in runs]
     ordinals = np.repeat(np.array([ordinal for ordinal, _ in runs], np.int32), lengths)
-    operations = np.repeat(np.array([OPERATIONS[run.verb] for _, run in runs], np.int8), lengths)
+    codes = [
+        OPERATIONS[run.verb] | (STRICT if strict and run.verb not in ("upsert", "truncate") else 0) for _, run in runs
+    ]
     rows = runs[0][1].rows if len(runs) == 1 else [row for _, run in runs for row in run.rows]
-    arrays = to_columns(rows, relation.columns)
-    unchanged = _unchanged(rows, operations, relation)
-    _check_nulls(arrays, rows, operations, relation)
-    if strict and relation.key:
-        marks = [0 if run.verb in ("upsert", "truncate") else STRICT for _, run in runs]
-        operations = operations | np.repeat(np.array(marks, np.int8), lengths)
-    head = {ORDINAL: pa.array(ordinals), OPERATION: pa.array(operations)}
-    if unchanged is not None:
-        head[UNCHANGED] = unchanged
-    return pa.table(list(head.values()) + arrays, names=[*head, *relation.names])
-
-
-def _unchanged(rows: list[dict[str, Any]], operations: np.ndarray, relation: Relation) -> pa.Array | None:
-    """Bitmaps of the columns that updates left out; None when no update left any out."""
-    bitmaps: list[bytes | None] = [None] * len(rows)
-    partial = False
-    for row in np.flatnonzero(operations == UPDATE):
-        given = rows[row]
-        if len(given) < len(relation.columns):
-            bits = sum(1 << at for at, name in enumerate(relation.names) if name not in given)
-            bitmaps[row] = bits.to_bytes((len(relation.columns) + 7) // 8, "little")
-            partial = True
-    return pa.array(bitmaps, pa.binary()) if partial else None
-
-
-def _check_nulls(
-    arrays: list[pa.Array], rows: list[dict[str, Any]], operations: np.ndarray, relation: Relation
-) -> None:
-    """Keys are never null; other required columns are not where a row is whole, or where an update names them."""
-    bad = []
-    for array, column in zip(arrays, relation.columns, strict=True):
-        if column.nullable or not array.null_count:
-            continue
-        asked = operations != TRUNCATE
-        is_key = column.name in relation.key
-        if not is_key:
-            asked &= operations != DELETE
-        for row in np.flatnonzero(asked & pc.is_null(array).to_numpy(zero_copy_only=False)):
-            if is_key or operations[row] != UPDATE or column.name in rows[row]:
-                kind = "key column" if is_key else "column"
-                why = f"{kind} '{column.name}' is {'null' if column.name in rows[row] else 'missing'}, and must not be"
-                bad.append(BadValue(int(row), column.name, why))
-    if bad:
-        raise RowsRefused(bad)
+    return change_table(rows, ordinals, np.repeat(np.array(codes, np.int8), lengths), relation)
 
 
 def _row_error(submission: Submission, number: int, table: str, place: str, what: str) -> HeadraceError:
