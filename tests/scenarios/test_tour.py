@@ -102,7 +102,12 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
             command += " --yes"
         told[verb] = told.get(verb, "") + shell(command, shop)
     assert " ".join(told) == "views show watch wait frontier sql explain verify repair test log quarantine drop"
-    assert "north" in told["show"] and told["show"].count("12.50") == 2 and "north" in told["watch"] and "12.50" in told["sql"]
+    assert (
+        "north" in told["show"]
+        and told["show"].count("12.50") == 2
+        and "north" in told["watch"]
+        and "12.50" in told["sql"]
+    )
     assert "has reached commit 2" in told["wait"]
     assert "every live view and every sink has reached commit 2" in told["frontier"]
     assert "aggregate" in told["explain"]
