@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,12 @@ class Database:
     def found(self, path: str) -> str:
         """The file that the catalogue keeps under this name."""
         return path if path.startswith("/") else self._home + path
+
+    def copy_to(self, path: Path) -> None:
+        """All of it, as it is now, into a new file."""
+        with self._lock, closing(sqlite3.connect(path)) as copy:
+            self._db.backup(copy)
+            copy.execute("pragma journal_mode=delete")  # one file, until somebody writes to it
 
     def close(self) -> None:
         with self._lock:

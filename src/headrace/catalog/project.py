@@ -24,6 +24,7 @@ from headrace.model.errors import HeadraceError
 
 FILE = "headrace.yaml"
 STATE = ".headrace"  # everything that Headrace keeps of a project
+HISTORY = "history"  # the file with what ``history`` gives
 ID_NAME = 20  # characters of a project's name in its identity: room is left for a source's name behind it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 SINK_KEYS = ("type", "views", "keys")
@@ -72,15 +73,24 @@ def identity(project: Project) -> str:
 
     The id is in ``.headrace/id``, made at the first call: it goes with what it names.
     """
-    path = project.path / STATE / "id"
+    return f"{project.settings.name[:ID_NAME]}_{_made_once(project.path / STATE / 'id')}"
+
+
+def history(project: Project) -> str:
+    """What tells the commits of this log from those of any other; a project that is restored begins another one."""
+    return _made_once(project.path / STATE / HISTORY)
+
+
+def _made_once(path: Path) -> str:
+    """The random word in that file, which is made when it is missing."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        partial = path.with_name(f".id.{os.getpid()}")
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
         partial.write_text(secrets.token_hex(4) + "\n", encoding="ascii")
         with contextlib.suppress(FileExistsError):  # another command of the same moment was first
             path.hardlink_to(partial)
         partial.unlink()
-    return f"{project.settings.name[:ID_NAME]}_{path.read_text(encoding='ascii').strip()}"
+    return path.read_text(encoding="ascii").strip()
 
 
 def _not_found(folder: Path, why: str) -> HeadraceError:

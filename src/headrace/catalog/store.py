@@ -260,6 +260,15 @@ class Catalog(QuarantineTables):
         runs = orjson.loads(rows[0][1])
         return rows[0][0], {name: [[self.found(path), *rest] for path, *rest in of] for name, of in runs.items()}
 
+    def files(self) -> list[str]:
+        """Every file that is named here: deltas, bases, the runs of the checkpoint, what was set aside."""
+        found = [self.found(path) for (path,) in self._rows("select path from output union select path from set_aside")]
+        for (paths,) in self._rows("select paths from base"):
+            found += [self.found(path) for path in orjson.loads(paths)]
+        checkpoint = self.checkpoint()
+        runs = checkpoint[1].values() if checkpoint else ()
+        return sorted({*found, *(path for of in runs for path, *_ in of)})
+
     # -- sinks ----------------------------------------------------------------------------------------------
 
     def sinks(self) -> dict[str, tuple[int, str, int]]:

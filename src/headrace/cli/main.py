@@ -12,6 +12,7 @@ from headrace import __version__
 from headrace.cli import display
 from headrace.cli.commands import (
     apply,
+    backup,
     demo,
     drop,
     explain,
@@ -28,6 +29,7 @@ from headrace.cli.commands import (
     quarantine_replay,
     quarantine_show,
     repair,
+    restore,
     show,
     sql,
     status,
@@ -57,6 +59,7 @@ SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Run a project", (plan, up, apply, status, stop)),
     ("Read views", (views, show, watch, sql, wait, frontier)),
     ("Look closer", (explain, verify, repair, test)),
+    ("Keep safe", (backup, restore)),
     ("Remove", (drop,)),
     ("Other", (version,)),
 )

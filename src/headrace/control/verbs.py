@@ -11,6 +11,7 @@ from typing import Any
 from headrace.catalog.project import read
 from headrace.control import (
     apply,
+    backup,
     drop,
     explain,
     frontier,
@@ -32,6 +33,7 @@ from headrace.model.errors import HeadraceError
 
 VERBS: dict[str, Verb] = {
     "apply": apply.run,
+    "backup": backup.run,
     "drop": drop.run,
     "explain": explain.run,
     "frontier": frontier.run,
@@ -76,7 +78,8 @@ def _without_spark(verb: str, arguments: Mapping[str, Any]) -> Alone | None:
     """How a verb is carried out where nothing runs, when what is published is all that it needs."""
     if verb == "verify" and arguments.get("sink"):
         return verify.sink_alone
-    return {"repair": repair.alone, "quarantine_drop": quarantine_drop.alone}.get(verb)
+    known = {"backup": backup.alone, "repair": repair.alone, "quarantine_drop": quarantine_drop.alone}
+    return known.get(verb)
 
 
 class Dispatcher:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.document import did_you_mean, load
-from headrace.catalog.project import SINK_KEYS, identity
+from headrace.catalog.project import SINK_KEYS, history, identity
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.sinks import registry as sinks
@@ -41,7 +41,7 @@ def make_source(definition: SourceDefinition, project: Project) -> Source:
 def make_sink(definition: SinkDefinition, project: Project) -> Sink:
     """The sink of that definition. Raises as ``check`` does."""
     kind = sinks.load(definition.type, _place(definition, project.path))
-    more = {"keys": definition.keys, "project": project.settings.name, "log": identity(project).rpartition("_")[2]}
+    more = {"keys": definition.keys, "project": project.settings.name, "log": history(project)}
     made: Sink = _made(kind, definition, project.path, **more)
     return made
 

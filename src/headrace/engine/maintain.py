@@ -464,10 +464,14 @@ class Maintainer:
                 files[name] = snapshot.files(self.catalog, record.feed, self.number)[0]
             else:
                 files[name] = self.kept.paths().get(TABLE + name, [])
+        return self.hold(p for paths in files.values() for p in paths), self.frontier, files
+
+    def hold(self, files: Iterable[str]) -> int:
+        """A ticket; the files stay until ``unpin``."""
         with self.lock:
             ticket = max(self.pins, default=0) + 1
-            self.pins[ticket] = {p for paths in files.values() for p in paths}
-        return ticket, self.frontier, files
+            self.pins[ticket] = set(files)
+        return ticket
 
     def unpin(self, ticket: int) -> None:
         with self.lock:

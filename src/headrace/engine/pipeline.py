@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from headrace.catalog.store import ANEW, HELD, Catalog
 from headrace.circuit.explain import explain, operators
-from headrace.engine import attach, check_sink
+from headrace.engine import attach, backup, check_sink
 from headrace.engine.batch import Batch, kept_rows, table_contents
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
@@ -441,6 +442,21 @@ class Pipeline:
     def repair(self, sink: str, views: list[str], on_progress: Progress) -> dict[str, Any]:
         """The rows that differ in a sink, put right between two deliveries; see ``check_sink.repair``."""
         return check_sink.repair(self.project, self.catalog, sink, views, on_progress, self.delivers.get(sink))
+
+    def backup(self, folder: Path, on_progress: Progress) -> dict[str, Any]:
+        """The project as of one commit, copied into an empty folder; see ``backup.copy``."""
+        target = backup.begin(folder)
+
+        def held() -> tuple[backup.Cut, int]:
+            self.maintainer.checkpoint()
+            made = backup.cut(self.catalog, target)
+            return made, self.maintainer.hold(str(self.folder / name) for name in made.files)
+
+        made, ticket = self.on_engine(held)
+        try:
+            return backup.copy(self.project.path, made, target, on_progress)
+        finally:
+            self.maintainer.unpin(ticket)
 
     def drop(self, view: str) -> dict[str, Any]:
         """Drop a view here and in every sink; refused with the names of the views that read it."""

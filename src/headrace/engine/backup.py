@@ -1,0 +1,197 @@
+"""A project copied while it runs, consistent at one commit, and put back elsewhere. Needs no Spark.
+
+The catalogue says which files make up the state of one step; none of them ever changes, so they may be copied after
+the cut, as long as they are held. The log grows meanwhile: it is copied as far as it is durable after the cut, so
+that it is never behind the state. ``backup.json`` comes last: without it a copy is not whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.catalog.project import HISTORY, STATE, read
+from headrace.catalog.store import ANEW, Catalog
+from headrace.engine.connectors import make_source
+from headrace.log.layout import MARK_NAME, Mark, segment_name
+from headrace.log.segment import Segment, read_mark, segment_names
+from headrace.model.errors import HeadraceError
+from headrace.serve.snapshot import catalog_path
+
+LAYOUT = 1
+TOLD = "backup.json"
+PROJECT, KEPT = "project", "kept"  # the definitions, and what is in .headrace
+DEFINITIONS = ("headrace.yaml", "sources", "views", "sinks", "functions", "tests", "contracts", ".gitignore")
+_LOG, _STATE = "log", "state"
+_PIECE = 1 << 20
+Progress = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The state of one step: its commit, and the files that the copied catalogue names, from .headrace on."""
+
+    commit: int
+    files: tuple[str, ...]
+
+
+def cut(catalog: Catalog, target: Path) -> Cut:
+    """Copies the catalogue as it is now. The files that it names must stay until they are copied too."""
+    place = target / KEPT / catalog_path(Path()).name
+    place.parent.mkdir(parents=True)
+    catalog.copy_to(place)
+    copied = Catalog(place, read_only=True)
+    try:
+        last = copied.last_published()
+        return Cut(last.upto if last else 0, tuple(copied.stored(path) for path in copied.files()))
+    finally:
+        copied.close()
+
+
+def begin(target: Path) -> Path:
+    """The absolute folder that a backup goes to; ``project.exists`` when something is there."""
+    target = target.absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise HeadraceError(
+            "project.exists", f"{target} is there already", why="a backup is made in a folder of its own",
+            next="name a folder that is empty or not there",
+        )  # fmt: skip
+    target.mkdir(parents=True, exist_ok=True)
+    target.chmod(0o700)  # it holds the tokens of sources
+    return target
+
+
+def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[str, Any]:
+    """The rest of a backup: state, log, definitions. ``{"folder", "commit", "log_end", "files", "bytes"}``."""
+    home = project / STATE
+    mark = read_mark(home / _LOG) or Mark(0, 0, 0)
+    jobs = list(_jobs(project, made, mark))
+    total, done = sum(size for _, _, size in jobs), 0
+    files: dict[str, list[int]] = {}
+    for source, place, size in jobs:
+        on_progress({"text": "copying", "done": done, "total": total})
+        files[place] = [size, _copied(source, target / place, size)]
+        done += size
+    if mark.end:
+        (target / KEPT / _LOG).mkdir(parents=True, exist_ok=True)
+        (target / KEPT / _LOG / MARK_NAME).write_bytes(mark.pack())
+    for place in (f"{KEPT}/{catalog_path(Path()).name}", *([f"{KEPT}/{_LOG}/{MARK_NAME}"] if mark.end else [])):
+        files[place] = [(target / place).stat().st_size, _checksum(target / place)]
+    told = {"layout": LAYOUT, "commit": made.commit, "log_end": mark.end, "at": int(time.time()), "files": files}
+    partial = target / f".{TOLD}"
+    partial.write_text(json.dumps(told, indent=1))
+    _synced(partial)
+    partial.rename(target / TOLD)
+    _synced(target)
+    sizes = sum(size for size, _ in files.values())
+    return {"folder": str(target), "commit": made.commit, "log_end": mark.end, "files": len(files), "bytes": sizes}
+
+
+def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]:
+    """A backup as a project in ``target``, every byte checked. ``{"folder", "commit", "log_end", "copied_anew"}``.
+
+    Its log goes on by another history than the one that was backed up: sinks that stand beyond it come anew, and
+    sources that can copy their tables do (``copied_anew``), since they may have forgotten what came after.
+
+    Raises ``backup.damaged``, ``project.exists``, ``state.layout``.
+    """
+    told = _told(backup)
+    target = begin(target)
+    files: dict[str, list[int]] = told["files"]
+    total, done = sum(size for size, _ in files.values()), 0
+    for place, (size, crc) in files.items():
+        on_progress({"text": "copying", "done": done, "total": total})
+        part, _, name = place.partition("/")
+        put = target / (name if part == PROJECT else f"{STATE}/{name}")
+        if not (backup / place).is_file() or _copied(backup / place, put, size) != crc:
+            raise _damaged(backup / place, "it is missing, shorter, or has other bytes than were written")
+        done += size
+    (target / STATE).chmod(0o700)
+    (target / STATE / HISTORY).unlink(missing_ok=True)
+    project = read(target)
+    anew = [d.name for d in project.sources if make_source(d, project).copies]
+    catalog = Catalog(catalog_path(target))
+    for name in anew:
+        catalog.set_meta(ANEW + name, "yes")
+    catalog.close()
+    return {"folder": str(target), "commit": told["commit"], "log_end": told["log_end"], "copied_anew": anew}
+
+
+def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int]]:
+    """(file, its place in the backup, bytes of it) of all but the catalogue and the log's mark."""
+    home = project / STATE
+    for name in made.files:
+        yield home / name, f"{KEPT}/{name}", (home / name).stat().st_size
+    last = segment_name(mark.segment)
+    names = [name for name in segment_names(home / _LOG) if mark.end and name <= last]
+    for name, after in zip(names, [*names[1:], None], strict=True):
+        used = Segment(home / _LOG / after).header.previous_length if after else mark.offset
+        yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
+    for file in sorted(home.rglob("*")):
+        inside = file.relative_to(home)
+        elsewhere = inside.parts[0] in (_LOG, _STATE, "lock") or inside.name.startswith("catalog.db")
+        if file.is_file() and not elsewhere and inside.as_posix() not in made.files:
+            yield file, f"{KEPT}/{inside.as_posix()}", file.stat().st_size
+    for name in DEFINITIONS:
+        found = [project / name] if (project / name).is_file() else sorted((project / name).rglob("*"))
+        for file in found:
+            if file.is_file() and "__pycache__" not in file.parts:
+                yield file, f"{PROJECT}/{file.relative_to(project).as_posix()}", file.stat().st_size
+
+
+def _copied(source: Path, target: Path, size: int) -> int:
+    """Copies the first ``size`` bytes, durably; their CRC-32, or -1 when there are not as many."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    crc, left = 0, size
+    with source.open("rb") as file, target.open("wb") as copy:
+        while left and (piece := file.read(min(left, _PIECE))):
+            copy.write(piece)
+            crc, left = zlib.crc32(piece, crc), left - len(piece)
+        copy.flush()
+        os.fdatasync(copy.fileno())
+    shutil.copymode(source, target)
+    return crc if not left else -1
+
+
+def _checksum(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            crc = zlib.crc32(piece, crc)
+    return crc
+
+
+def _synced(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _told(backup: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads((backup / TOLD).read_text())
+        layout = told["layout"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(backup / TOLD, f"it cannot be read: {error}") from error
+    if layout != LAYOUT:
+        raise HeadraceError(
+            "state.layout", f"the backup has layout {layout}, this version knows {LAYOUT}", where=str(backup),
+            next="use the version of Headrace that wrote it",
+        )  # fmt: skip
+    return told
+
+
+def _damaged(where: Path, why: str) -> HeadraceError:
+    return HeadraceError(
+        "backup.damaged", "the backup is not whole", where=str(where), why=why,
+        next="take another one: only one with a sound backup.json was finished",
+    )  # fmt: skip
