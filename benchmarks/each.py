@@ -1,9 +1,10 @@
 """A backlog of small transactions from PostgreSQL through a join and an aggregate into PostgreSQL: how many a second.
 
-Each inserts or updates 5 orders. `up` starts over the backlog; the clock runs from its being ready, everything open and
-nothing of the backlog read, until the last transaction is in the sink; the servers flush as they do by default.
+Each inserts and updates 5 orders, or as many as asked for. `up` starts over the backlog; the clock runs from its being
+ready, everything open and nothing of the backlog read, until the last transaction is in the sink; the servers flush as
+they do by default. The memory is that of all processes together, the server's too.
 
-python -m benchmarks.each [--transactions 30000] [--mode each grouped] [--flush batch]
+python -m benchmarks.each [--transactions 30000] [--rows 5] [--mode each grouped] [--flush batch]
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ from typing import Any
 import psycopg
 import yaml
 
-from benchmarks.bench import report
+from benchmarks.bench import Memory, report
 from headrace.testing.postgres import PostgresServer
 
-ROWS = 5
 CUSTOMERS = 2_000
 VIEW = """select c.region, count(*) orders, sum(o.amount) revenue
 from orders o join customers c on o.customer = c.id group by c.region"""
@@ -36,10 +36,10 @@ insert into orders select n, 1 + n % {CUSTOMERS}, n % 90 from generate_series(1,
 """
 BACKLOG = f"""
 do $$ begin
-  for t in 1..%d loop
-    insert into orders select %d + t * {ROWS} + n, 1 + (random() * {CUSTOMERS - 1})::int, (random() * 90)::numeric(12,2)
-      from generate_series(1, {ROWS - 2}) n;
-    update orders set amount = (random() * 90)::numeric(12,2) where id in (1 + t %% 1000, 1001 + t %% 999);
+  for t in 1..{{transactions}} loop
+    insert into orders select {{known}} + t * {{rows}} + n, 1 + (random() * {CUSTOMERS - 1})::int,
+      (random() * 90)::numeric(12,2) from generate_series(1, {{rows}} - 2) n;
+    update orders set amount = (random() * 90)::numeric(12,2) where id in (1 + t % 1000, 1001 + t % 999);
     perform set_config('synchronous_commit', 'off', true);
     commit;
   end loop;
@@ -50,16 +50,18 @@ SERVER = {"fsync": "on", "full_page_writes": "on"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--transactions", type=int, default=30_000)
+    parser.add_argument("--rows", type=int, default=5, help="changes of a transaction")
     parser.add_argument("--mode", nargs="+", default=["each", "grouped"], choices=["each", "grouped"])
     parser.add_argument("--flush", default="batch", choices=["batch", "each"])
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, PostgresServer(Path(folder) / "server", settings=SERVER) as server:
         server.psql(TABLES)
         for mode in chosen.mode:
-            measure(Path(folder) / mode, server, mode, chosen.transactions, chosen.flush)
+            measure(Path(folder) / mode, server, mode, chosen)
 
 
-def measure(folder: Path, server: PostgresServer, mode: str, transactions: int, flush: str) -> None:
+def measure(folder: Path, server: PostgresServer, mode: str, chosen: argparse.Namespace) -> None:
+    transactions, rows, flush = chosen.transactions, chosen.rows, chosen.flush
     for part in ("sources", "views", "sinks"):
         (folder / part).mkdir(parents=True)
     store = server.create_database(f"store_{mode}")
@@ -71,8 +73,12 @@ def measure(folder: Path, server: PostgresServer, mode: str, transactions: int, 
     up(folder, "--once")
     known = server.psql("select max(id) from orders")[0][0]
     with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute(BACKLOG % (transactions, known))  # type: ignore[arg-type]
-    with psycopg.connect(store, autocommit=True) as reader, psycopg.connect(server.dsn, autocommit=True) as writer:
+        connection.execute(BACKLOG.format(transactions=transactions, known=known, rows=rows).encode())
+    with (
+        Memory() as memory,
+        psycopg.connect(store, autocommit=True) as reader,
+        psycopg.connect(server.dsn, autocommit=True) as writer,
+    ):
         before = commit(reader)
         process = subprocess.Popen(command("--json"), cwd=folder, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
@@ -90,8 +96,10 @@ def measure(folder: Path, server: PostgresServer, mode: str, transactions: int, 
         differences = set(writer.execute(VIEW).fetchall()) ^ set(reader.execute("select * from revenue").fetchall())
     assert not differences, differences
     report(
-        benchmark="transactions", mode=mode, flush=flush, transactions=transactions, rows=transactions * ROWS,
-        seconds=round(seconds, 2), first_after=round(first - began, 2), per_second=round(transactions / seconds),
+        benchmark="transactions", mode=mode, flush=flush, transactions=transactions, changes=transactions * rows,
+        seconds=round(seconds, 2), first_after=round((first or began + seconds) - began, 2),
+        per_second=round(transactions / seconds), changes_per_second=round(transactions * rows / seconds),
+        peak_mib=round(memory.peak),
     )  # fmt: skip
 
 
