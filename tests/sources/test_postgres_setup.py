@@ -42,13 +42,28 @@ def test_a_slot_left_by_a_crash_before_the_first_copy_is_made_anew(shop: Shop) -
     assert [row["id"] for row in changes(shop.begin("t"), "t")] == [1]
 
 
-def test_what_was_lost_is_said(shop: Shop) -> None:
-    shop.run("CREATE TABLE t (id int PRIMARY KEY)")
+@pytest.mark.parametrize("lost", ["slot", "publication"])
+def test_what_was_lost_is_told_and_its_tables_are_copied_in_place_of_what_was_there(shop: Shop, lost: str) -> None:
+    """A row that came, one that went and one that stayed while nobody kept the changes."""
+    shop.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
     position = shop.begin("t")[-1].origins[-1].position
-    shop.source.drop()
-    error = fails("source.setup", shop.source.start, frozenset({"t"}), position)
-    assert "is gone" in error.why and "may be lost" in error.what
-    assert f"`headrace drop --source {shop.source.name}`, then `headrace up`" in error.next
+    shop.source.close()
+    shop.run("DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (3)")
+    if lost == "slot":
+        shop.run(f"SELECT pg_drop_replication_slot('headrace_{shop.database}')")
+    else:
+        shop.run(f"DROP PUBLICATION headrace_{shop.database}")
+    told: list[dict[str, object]] = []
+    shop.source.tell = told.append
+    shop.source.start(frozenset({"t"}), position)
+    (batch,) = drain(shop.source)
+    rows = [(row["_op"], row["id"]) for row in changes([batch], "t")]
+    assert len(batch.origins) == 1 and rows == [(TRUNCATE, None), (INSERT, 2), (INSERT, 3)]
+    (event,) = told
+    assert event["event"] == "source.copied_anew" and f"the {lost}" in str(event["why"]).replace("replication ", "")
+    assert "is gone" in str(event["why"]) and "may be lost" in str(event["text"])
+    shop.run("INSERT INTO t VALUES (4)")
+    assert [row["id"] for row in changes(drain(shop.source), "t")] == [4]
 
 
 def test_a_table_that_was_not_followed_for_a_while_is_copied_in_place_of_what_was_there(shop: Shop) -> None:

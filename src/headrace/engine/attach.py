@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headrace.catalog.store import Catalog
+from headrace.circuit.node import Feed
+from headrace.engine.compile import Compiled
 from headrace.engine.connectors import make_sink, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.ingest import Ingest
@@ -50,6 +52,23 @@ def tables(sources: Mapping[str, Source], known: Tables) -> Tables:
                 )  # fmt: skip
             found[relation.name] = (name, relation)
     return found
+
+
+def inform(
+    sources: Mapping[str, Source],
+    tables: Tables,
+    views: Iterable[Compiled],
+    held: frozenset[str],
+    tell: Callable[[dict[str, Any]], None],
+) -> None:
+    """Tell the sources what the log holds of them, which columns ``views`` use, and whom to tell what they meet."""
+    used: dict[str, frozenset[str]] = {}
+    for feed in (node for view in views for node in view.root.walk() if isinstance(node, Feed)):
+        if feed.relation in tables:
+            names = tables[feed.relation][1].names
+            used[feed.relation] = used.get(feed.relation, frozenset()) | {names[n] for n in feed.ordinals}
+    for source in sources.values():
+        source.held, source.used, source.tell = source.held | held, used, tell
 
 
 def warnings(sources: Mapping[str, Source], used: Mapping[str, list[str]]) -> list[str]:

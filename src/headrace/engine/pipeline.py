@@ -290,8 +290,8 @@ class Pipeline:
         self.project = project
         known = self.catalog.relations()
         held = frozenset(t for t in compilation.tables if t in known or self.catalog.meta(HELD + t))
-        for source in sources.values():
-            source.held = source.held | held
+        failed = [f.compiled for f in self.maintainer.failures.known.values()]
+        attach.inform(sources, tables, [*compilation.views.values(), *failed], held, self.tell)
         for table in compilation.tables:
             self.catalog.put_relation(*tables[table])
         self.follow(tables, compilation)

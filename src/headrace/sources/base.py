@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from headrace.model.errors import HeadraceError
@@ -27,6 +27,10 @@ class Answers(Protocol):
         """
 
 
+def _heard_by_nobody(event: dict[str, Any]) -> None:
+    """Where no engine has set a source's ``tell``."""
+
+
 class Source(ABC):
     """One place where data changes.
 
@@ -37,6 +41,9 @@ class Source(ABC):
     ``copies``: whether a start without a position, or ``add``, delivers the whole contents of a table. Of a table in
     ``held`` (set by the engine) the log may hold rows of an earlier time: its copy begins by emptying it. Tables in
     ``refuses`` stop the engine at a strict change that does not fit what they hold; of others it is set aside.
+    ``used`` (set by the engine): of each table the columns that views use; None: not known, all may be. ``tell`` (set
+    by the engine) takes events of its own (``{"event", "source", "what", ...}``, no failures); ``notices`` is what
+    ``headrace status`` shows beside its state.
     ``answers`` (set by the engine before ``start``) is what a push source may pass on to its clients.
     """
 
@@ -44,6 +51,9 @@ class Source(ABC):
     copies: bool = False
     held: frozenset[str] = frozenset()
     refuses: frozenset[str] = frozenset()
+    used: Mapping[str, frozenset[str]] | None = None
+    notices: tuple[str, ...] = ()
+    tell: Callable[[dict[str, Any]], None] = staticmethod(_heard_by_nobody)
     answers: Answers | None = None
 
     @abstractmethod

@@ -41,6 +41,7 @@ _SETTINGS: dict[str, str] = {
     "max_wal_senders": "20",
     "max_replication_slots": "20",
     "max_connections": "100",
+    "max_prepared_transactions": "10",
     "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "on",

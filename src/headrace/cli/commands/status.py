@@ -65,6 +65,8 @@ def show(answer: Mapping[str, Any]) -> None:
                 display.say(
                     f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.error_text(problem)}"
                 )
+            for warning in item.get("warnings") or ():
+                display.say(f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.plain(warning)}")
             for of, rows in (item.get("quarantined") or {}).items():
                 name = display.paint(display.plain(item["name"]), "bold red")
                 display.say(f"  {name}: {_quarantined(kind, display.plain(of), rows)}")

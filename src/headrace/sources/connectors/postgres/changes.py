@@ -21,6 +21,10 @@ CHUNK_BYTES = 256 << 20  # decoded at a time: keeps every column below Arrow's 2
 HEADER = 25  # XLogData: kind, three eight-byte fields
 
 LsnOf = Callable[[int], str]  # transaction ordinal -> the LSN of its commit, for errors
+Places = tuple[int, ...]  # per column of a relation its place in the rows as they were sent; -1: they have it no more
+# relation, numbers of row messages -> runs of these: the width of their rows (None: the relation's) and places, or what
+# is wrong with them
+Layout = Callable[[int, Integers], Iterator[tuple[slice, int | None, Places | HeadraceError]]]
 
 
 class RefusedTransaction(Exception):
@@ -32,11 +36,16 @@ class RefusedTransaction(Exception):
 
 
 def decode(
-    messages: Sequence[bytes], ordinals: Integers, relations: Mapping[int, Relation], lsn_of: LsnOf
+    messages: Sequence[bytes],
+    ordinals: Integers,
+    relations: Mapping[int, Relation],
+    lsn_of: LsnOf,
+    layout: Layout | None = None,
 ) -> dict[str, pa.Table]:
     """Change tables by relation name; messages of relations that are not in ``relations`` (by oid) are left out.
 
-    ``messages`` carry ``HEADER`` bytes of transport each; ``ordinals[i]`` is the transaction of message i.
+    ``messages`` carry ``HEADER`` bytes of transport each; ``ordinals[i]`` is the transaction of message i. Without
+    ``layout`` rows have their relation's columns.
     Raises ``RefusedTransaction`` with source.row, source.schema or source.no_identity, naming table, column and LSN.
     """
     parts: dict[str, list[pa.Table]] = {}
@@ -46,8 +55,13 @@ def decode(
             relation = relations.get(oid)
             if relation is not None:
                 chosen = np.flatnonzero(rows.relations == oid)
-                decoder = _Decoder(relation, rows, chosen, ordinals[piece][chosen], lsn_of)
-                parts.setdefault(relation.name, []).append(decoder.table())
+                same: tuple[tuple[slice, None, Places], ...] = ((slice(None), None, ()),)
+                for run, sent, places in layout(oid, chosen + (piece.start or 0)) if layout else same:
+                    of_run = ordinals[piece][chosen[run]]
+                    if isinstance(places, HeadraceError):
+                        raise _refused(int(of_run[0]), lsn_of, places)
+                    decoder = _Decoder(relation, rows, chosen[run], of_run, lsn_of, sent, places)
+                    parts.setdefault(relation.name, []).append(decoder.table())
     return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
 
 
@@ -64,6 +78,23 @@ def inserts(relation: Relation, table: pa.Table, *, emptied: bool = False) -> pa
     fields = [pa.field(model.ORDINAL, pa.int32()), pa.field(model.OPERATION, pa.int8())]
     schema = pa.schema([*fields, *arrow_types.schema(relation.columns)])
     return pa.Table.from_arrays([*control, *columns], schema=schema)
+
+
+def numbered(decoded: Mapping[str, pa.Table]) -> tuple[list[int], dict[str, pa.Table]]:
+    """The transactions that ``decoded`` has changes of, and these with the transactions numbered from 0."""
+    kept = np.unique(np.concatenate([table[model.ORDINAL].to_numpy() for table in decoded.values()]))
+    tables = {}
+    for name, table in decoded.items():
+        ordinals = np.searchsorted(kept, table[model.ORDINAL].to_numpy()).astype(np.int32)
+        tables[name] = table.set_column(0, table.schema.field(0), pa.array(ordinals))
+    return kept.tolist(), tables
+
+
+def _refused(ordinal: int, lsn_of: LsnOf, error: HeadraceError) -> RefusedTransaction:
+    where = f"{error.where}, LSN {lsn_of(ordinal)}"
+    return RefusedTransaction(
+        ordinal, HeadraceError(error.code, error.what, where=where, why=error.why, next=error.next)
+    )
 
 
 def _pieces(messages: Sequence[bytes]) -> Iterator[slice]:
@@ -94,12 +125,15 @@ class _Decoder:
     """One relation's row messages of one piece."""
 
     def __init__(
-        self, relation: Relation, rows: RowMessages, chosen: Integers, ordinals: Integers, lsn_of: LsnOf
-    ) -> None:
+        self, relation: Relation, rows: RowMessages, chosen: Integers, ordinals: Integers, lsn_of: LsnOf,
+        sent: int | None, places: Places,
+    ) -> None:  # fmt: skip
         self.relation, self.rows, self.ordinals, self.lsn_of = relation, rows, ordinals, lsn_of
         self.at = rows.at[chosen]
         self.kind = rows.kinds[chosen]
         self.width = len(relation.columns)
+        self.sent = self.width if sent is None else sent  # columns of the rows as they came
+        self.places = None if sent is None or places == tuple(range(sent)) else np.asarray(places)
         self.key = [relation.names.index(name) for name in relation.key]
 
     def table(self) -> pa.Table:
@@ -186,6 +220,8 @@ class _Decoder:
                     "source.schema",
                     f"an old row came without its key column '{self.relation.names[number]}'",
                     why="the table's primary key or replica identity was changed while it was followed",
+                    next="`headrace stop`, `headrace drop --source` with the source's name, then `headrace up`: its "
+                    "tables are copied anew, in place of what was there",
                 )
         operation = np.full(len(messages), model.DELETE, dtype=np.int8)
         return _Rows(messages, 0, operation, old.kinds, old.starts, old.lengths)
@@ -210,12 +246,19 @@ class _Decoder:
 
     def _tuples(self, messages: Integers, at: Integers) -> Tuples:
         widths = self.rows.widths(at)
-        wrong = np.flatnonzero(widths != self.width)
+        wrong = np.flatnonzero(widths != self.sent)
         if len(wrong):
-            why = f"it has {widths[wrong[0]]}, not {self.width}"
+            why = f"it has {widths[wrong[0]]}, not {self.sent}"
             problem = "a row does not have its relation's columns"
             raise self._refuse(int(messages[wrong[0]]), "source.schema", problem, why=why)
-        return self.rows.tuples(at, self.width)
+        tuples = self.rows.tuples(at, self.sent)
+        places = self.places
+        if places is None:
+            return tuples
+        kinds = np.where((places < 0)[:, None], pgoutput.NULL, tuples.kinds[places]).astype(np.uint8)
+        return Tuples(
+            kinds, tuples.starts[places], np.where(kinds == pgoutput.TEXT, tuples.lengths[places], 0), tuples.end
+        )
 
     def _texts(self, rows: _Rows, number: int) -> pa.BinaryArray:
         return self._column(rows.kinds, rows.starts, rows.lengths, number)
@@ -236,7 +279,8 @@ class _Decoder:
 
     def _unfit(self, message: int, column: str, error: columns.UnfitValue) -> RefusedTransaction:
         problem = f"column {column}: the value {error.text!r} cannot be carried"
-        return self._refuse(message, "source.row", problem, why=error.why)
+        advice = columns.remedy(self.relation.name, column)
+        return self._refuse(message, "source.row", problem, why=error.why, next=advice)
 
     def _torn(self, message: int, column: int) -> RefusedTransaction:
         return self._refuse(

@@ -29,6 +29,14 @@ class UnfitValue(Exception):
         self.text = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "..."
 
 
+def remedy(table: str, column: str) -> str:
+    """What a user can do about a column with values that are not carried."""
+    return (
+        f"have it carried as text, which views CAST: `as_text: [{table}.{column}]` in the source's file, then "
+        "`headrace stop` and `headrace up`; the table is copied anew"
+    )
+
+
 def gather(
     data: npt.NDArray[np.uint8], starts: Integers, lengths: Integers, valid: npt.NDArray[np.bool_]
 ) -> pa.BinaryArray:
@@ -65,7 +73,17 @@ def _convert(texts: pa.BinaryArray, type_text: str) -> pa.Array:
         return strings
     if type_text.startswith("array<"):
         return _arrays(strings, type_text[len("array<") : -1])
-    return strings.cast(arrow_types.to_arrow(type_text))
+    wanted = arrow_types.to_arrow(type_text)
+    if pa.types.is_decimal(wanted):
+        _check_digits(strings, wanted.precision - wanted.scale)
+    return strings.cast(wanted)
+
+
+def _check_digits(strings: pa.StringArray, digits: int) -> None:
+    """Raises ValueError for a number with more digits before its point: Arrow's cast wraps some of them around."""
+    long = strings.filter(pc.greater(pc.binary_length(strings), digits))
+    if len(long) and not pc.all(pc.match_substring_regex(long, rf"^-?0*\d{{0,{digits}}}(\.\d*)?$")).as_py():
+        raise ValueError(f"more than {digits} digits before the point, or no number")
 
 
 def _unhex(texts: pa.BinaryArray) -> pa.BinaryArray:

@@ -17,6 +17,7 @@ from headrace.model.errors import HeadraceError
 
 NAME_BYTES_MAX = 63  # PostgreSQL cuts longer identifiers silently
 CONNECT_SECONDS = 10
+SIZE = r"^(\d+(?:\.\d+)?)\s*([kKMGT]?B)?$"  # as PostgreSQL takes sizes: 500MB, 10 GB; units of 1024
 
 # The text forms that the decoder reads, whatever the role's own settings are; COPY must not be cut short or filtered.
 _SESSION = (
@@ -30,6 +31,8 @@ class PostgresOptions(BaseModel):
 
     ``dsn`` and ``password`` may be secret references (``env:NAME``, ``file:PATH``). ``tables`` maps relation names to
     ``schema.table`` and, when given, is the whole list of tables offered; otherwise every table of ``schemas`` is.
+    Columns in ``as_text`` (``table.column``) are carried as PostgreSQL's text. The source warns when the server keeps
+    more log for it than ``max_wal_held``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -47,6 +50,8 @@ class PostgresOptions(BaseModel):
     slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     publication: str | None = Field(default=None, min_length=1, max_length=NAME_BYTES_MAX)
     heartbeat_seconds: float = Field(default=10.0, gt=0)
+    as_text: tuple[str, ...] = ()
+    max_wal_held: str = Field(default="10 GB", pattern=SIZE)
 
     @field_validator("tables")
     @classmethod
@@ -55,6 +60,14 @@ class PostgresOptions(BaseModel):
             if not all(table.partition(".")[::2]):
                 raise ValueError(f"'{name}' must name a table as schema.table, not {table!r}")
         return tables
+
+    @field_validator("as_text")
+    @classmethod
+    def _columns(cls, places: tuple[str, ...]) -> tuple[str, ...]:
+        for place in places:
+            if not all(place.partition(".")[::2]):
+                raise ValueError(f"'{place}' must name a column as table.column")
+        return places
 
     @model_validator(mode="after")
     def _one_way_to_connect(self) -> Self:
@@ -65,6 +78,16 @@ class PostgresOptions(BaseModel):
         if self.dsn is not None and (self.database or self.user or self.password):
             raise ValueError("'database', 'user' and 'password' belong into the dsn, when there is one")
         return self
+
+    def text_columns(self, table: str) -> frozenset[str]:
+        """The columns of that relation that are carried as text."""
+        return frozenset(c for name, _, c in (place.partition(".") for place in self.as_text) if name == table)
+
+    @property
+    def wal_held_max(self) -> int:
+        """``max_wal_held`` in bytes."""
+        number, unit = re.fullmatch(SIZE, self.max_wal_held).groups()  # type: ignore[union-attr]
+        return int(float(number) * 1024 ** "BKMGT".index((unit or "B")[0].upper()))
 
     def slot_name(self, source: str, project: str) -> str:
         return self.slot or object_name(source, project)

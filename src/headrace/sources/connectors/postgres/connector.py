@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
-from headrace.sources.connectors.postgres import announce, changes, introspect, setup
+from headrace.sources.connectors.postgres import announce, changes, form, introspect, position, setup, watch
 from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.introspect import SourceTable
-from headrace.sources.connectors.postgres.pgoutput import RelationMessage
+from headrace.sources.connectors.postgres.layouts import Layouts
+from headrace.sources.connectors.postgres.loading import Loading, set_aside
+from headrace.sources.connectors.postgres.pgoutput import Integers, RelationMessage
 from headrace.sources.connectors.postgres.snapshot import Exported, Snapshot
 from headrace.sources.connectors.postgres.stream import (
     Received,
@@ -29,24 +31,12 @@ from headrace.sources.connectors.postgres.stream import (
     lsn_given,
     lsn_number,
     lsn_text,
-    parse_position,
-    position_tail,
-    position_text,
 )
 
 log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.05  # how often a wait for the first copy looks up
-
-
-@dataclass(slots=True)
-class _Loading:
-    """Tables whose first copy is under way; their messages are kept aside until it can be revealed."""
-
-    snapshot: Snapshot
-    oids: frozenset[int]
-    messages: list[bytes] = field(default_factory=list)
-    final_lsns: list[int] = field(default_factory=list)  # of each message's transaction
+_LOOK_SECONDS = 2.0  # how often the catalogue is looked at for what no row tells
 
 
 class PostgresSource(Source):
@@ -72,25 +62,41 @@ class PostgresSource(Source):
         self._publication = self._options.publication_name(name, project)
         self._side: psycopg.Connection[Any] | None = None  # for everything but the stream
         self._stream: ReplicationStream | None = None
+        self._announced: dict[str, Relation] = {}  # what the engine was told last, and goes by
+        self._gone: dict[str, set[str]] = {}  # columns of these that are not there any more
         self._reset()
 
     def _reset(self) -> None:
         self._tables: dict[int, SourceTable] = {}  # followed and loading, by oid
         self._followed: dict[int, Relation] = {}
-        self._loading: list[_Loading] = []
+        self._forms: dict[int, form.Form] = {}
+        self._layouts = Layouts()
+        self._server = ""
+        self._loading: list[Loading] = []
         self._start_at: int | None = None  # where the stream begins once the first copy is delivered
         self._delivered = self._confirmed = 0
         self._unconfirmed = 0
         self._refused: HeadraceError | None = None
-        self._heartbeat_at = 0.0
+        self._ending: tuple[int, HeadraceError] | None = None  # it cannot go on beyond that LSN
+        self._heartbeat_at = self._look_at = 0.0
         self._recorded: frozenset[str] = frozenset()  # the relations that the log holds by the position
         self._there = 0  # the end of the server's log when we started
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
     def relations(self) -> tuple[Relation, ...]:
+        """Tables that are followed are as they were when that began, less the columns that are gone since."""
         with setup.told(self._where), setup.connect(self._conninfo(), self._where) as connection:
-            return tuple(table.relation for table in introspect.tables(connection, self._options).values())
+            found = introspect.tables(connection, self._options)
+        followed = {table.relation.name for table in list(self._tables.values())}
+        for name, table in found.items():
+            if name not in followed:
+                self._announced[name] = table.relation
+        return tuple(self._offered(self._announced[name]) for name in found)
+
+    def _offered(self, relation: Relation) -> Relation:
+        gone = self._gone.get(relation.name, ())
+        return replace(relation, columns=tuple(c for c in relation.columns if c.name not in gone))
 
     def warnings(self, tables: frozenset[str]) -> tuple[str, ...]:
         """What following these tables means for the database and its users; one sentence or two each."""
@@ -117,56 +123,80 @@ class PostgresSource(Source):
             self.close()
             raise
 
-    def _start(self, tables: frozenset[str], position: str | None) -> None:
+    def _start(self, tables: frozenset[str], position_text: str | None) -> None:
         side = self._connect_side()
         setup.check_server(side, self._where)
-        chosen = introspect.choose(introspect.tables(side, self._options), tables, self._where)
-        setup.check_rights(side, chosen, self._where)
+        chosen = self._choose(side, tables)
+        forms = form.forms(side, chosen)
         publication = setup.Publication(side, self._publication, self._where)
         self._there = lsn_number(setup.log_end(side))
-        if position is None:
-            self._start_anew(side, publication, chosen)
+        stream = self._open_stream()
+        self._server = stream.server()
+        if position_text is None:
+            self._start_anew(side, publication, chosen, forms)
             return
-        lsn, self._recorded = parse_position(position)
-        self._check_resumable(side, publication, lsn)
-        # One that is not published any more was left out for a while, or made anew: it is copied again.
+        at = position.parse(position_text)
+        self._recorded = at.tables
+        state = setup.usable_slot(side, self._slot, self._where)
+        why = watch.why_elsewhere(stream, at.server, self._server, at.lsn)
+        if why := why or watch.why_lost(state, publication, self._slot, at.lsn, self._there):
+            what = (
+                f"changes after LSN {lsn_text(at.lsn)} may be lost: the tables are copied anew, and what differs flows"
+            )
+            self._say("source.copied_anew", what, why, tables=sorted(tables))
+            self._start_anew(side, publication, chosen, forms)
+            return
+        # What is not published was left out for a while, or made anew: copied again, like what changed without rows.
         members = publication.members()
-        known = [table for table in chosen if table.relation.name in self._recorded and table.oid in members]
+        known = [t for t in chosen if t.oid in members and self._goes_on(t, forms[t.oid], at.forms)]
         publication.check_form(known)
         publication.keep_only(known)
-        self._follow(known)
-        self._delivered = self._confirmed = lsn
-        self._open_stream().start(self._slot, self._publication, lsn)
+        self._follow(known, forms)
+        self._delivered = self._confirmed = at.lsn
+        stream.start(self._slot, self._publication, at.lsn)
         self.add(tables - {table.relation.name for table in known})
 
+    def _goes_on(self, table: SourceTable, now: form.Form, before: Mapping[str, str]) -> bool:
+        """Whether all that has happened to the table since its form ``before`` is in the stream."""
+        name = table.relation.name
+        if name not in before:
+            return False
+        if before[name] and not now.follows(before[name]):
+            self._say_copied(table)
+            return False
+        return True
+
+    def _choose(self, side: psycopg.Connection[Any], wanted: Iterable[str]) -> list[SourceTable]:
+        """The tables as they were announced; raises when one cannot be followed as such any more."""
+        found = introspect.choose(introspect.tables(side, self._options), wanted, self._where)
+        setup.check_rights(side, found, self._where)
+        chosen = []
+        for table in found:
+            announced = self._announced.setdefault(table.relation.name, table.relation)
+            fitted = introspect.refitted(table, announced, self._used(announced.name))
+            if fitted is None:
+                raise announce.changed(table, announced, self._where)
+            self._note_gone(fitted, {column.name for column in fitted.columns if not column.type_oid})
+            chosen.append(fitted)
+        return chosen
+
+    def _used(self, table: str) -> frozenset[str] | None:
+        by_rows = self._announced[table].updates and not self._announced[table].key  # whole rows are told apart
+        return None if self.used is None or by_rows else self.used.get(table, frozenset())
+
     def _start_anew(
-        self, side: psycopg.Connection[Any], publication: setup.Publication, chosen: list[SourceTable]
+        self,
+        side: psycopg.Connection[Any],
+        publication: setup.Publication,
+        chosen: list[SourceTable],
+        forms: Mapping[int, form.Form],
     ) -> None:
         # A slot without a position is left over from a start whose first copy never reached the log.
         setup.drop_slot(side, self._slot, self._where)
         publication.create(chosen)  # before the slot: the server reads it as of each change
-        exported = Exported(*self._open_stream().create_slot(self._slot))
+        exported = Exported(*self._running().create_slot(self._slot))
         self._start_at = self._delivered = exported.point
-        self._load(chosen, exported)
-
-    def _check_resumable(self, side: psycopg.Connection[Any], publication: setup.Publication, lsn: int) -> None:
-        state = setup.usable_slot(side, self._slot, self._where)
-        why = ""
-        if state is None:
-            why = f"the replication slot {self._slot} is gone"
-        elif state.wal_status == "lost":
-            why = f"the server has dropped the log that the slot {self._slot} kept (max_slot_wal_keep_size)"
-        elif not publication.exists():
-            why = f"the publication {self._publication} is gone"
-        if why:
-            raise HeadraceError(
-                "source.setup",
-                f"changes after LSN {lsn_text(lsn)} may be lost: the source cannot go on where it stopped",
-                where=self._where,
-                why=why,
-                next=f"`headrace stop`, `headrace drop --source {self.name}`, then `headrace up`: "
-                "its tables are copied anew and take the place of what was there",
-            )
+        self._load(chosen, exported, forms)
 
     def add(self, tables: frozenset[str]) -> None:
         """See ``Source.add``. Returns at once; the copy runs beside the stream."""
@@ -176,15 +206,15 @@ class PostgresSource(Source):
             return
         with setup.told(self._where):
             side = self._connect_side()
-            chosen = introspect.choose(introspect.tables(side, self._options), wanted, self._where)
-            setup.check_rights(side, chosen, self._where)
+            chosen = self._choose(side, wanted)
+            forms = form.forms(side, chosen)
             publication = setup.Publication(side, self._publication, self._where)
             publication.check_form(chosen)
             members = publication.members()
             # First the publication, then the copy's own slot, which waits for every transaction that is open by now:
             # all later ones are published, all earlier ones are in the copy.
             publication.add([table for table in chosen if table.oid not in members])
-        self._load(chosen, None)
+        self._load(chosen, None, forms)
 
     def close(self) -> None:
         for loading in self._loading:
@@ -203,6 +233,7 @@ class PostgresSource(Source):
         with setup.told(self._where), setup.connect(self._conninfo(), self._where) as connection:
             setup.drop_slot(connection, self._slot, self._where)
             setup.Publication(connection, self._publication, self._where).drop()
+        self._announced, self._gone = {}, {}
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -240,9 +271,9 @@ class PostgresSource(Source):
         """See ``Source.holding``; ``point`` is an LSN that the server showed after a commit."""
         lsn = lsn_given(point)
 
-        def holds(position: str) -> bool:
-            reached, recorded = parse_position(position)
-            return reached >= lsn and tables <= recorded
+        def holds(reached: str) -> bool:
+            at = position.parse(reached)
+            return at.lsn >= lsn and tables <= at.tables
 
         return holds
 
@@ -252,10 +283,10 @@ class PostgresSource(Source):
             return None  # nothing has been streamed yet, or some of it will never be in the log
         stream = self._running()
         stream.ask()  # by itself a server that is busy with others' tables may be silent for long
-        return position_text(stream.reached, self._position_tail())
+        return position.text(stream.reached, self._position_tail())
 
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
-        self._confirmed, _ = parse_position(batch.origins[-1].position)
+        self._confirmed = position.parse(batch.origins[-1].position).lsn
         self._unconfirmed -= 1
         if self._start_at is None:
             self._running().feedback(self._confirmed)
@@ -263,11 +294,15 @@ class PostgresSource(Source):
     def _next(self, wait_s: float) -> TransactionBatch | None:
         """The next transactions that touch a followed table."""
         stream = self._running()
+        self._look()
         stream.stop_at = min((load.snapshot.point for load in self._loading if load.snapshot.done), default=None)
         received = stream.read(min(wait_s, self._options.heartbeat_seconds))
         batch = self._batch(received) if received.counts else None
         if received.counts:
             self._delivered = received.end_lsns[-1]
+        if batch is None and self._ending is not None and stream.reached >= self._ending[0]:
+            self._refused = self._ending[1]
+            raise self._refused
         if batch is None and self._unconfirmed == 0:
             # All that was read is in the log, the rest was others' business: an idle database must not hoard WAL.
             stream.feedback(stream.reached)
@@ -278,40 +313,33 @@ class PostgresSource(Source):
         counts = np.asarray(received.counts, dtype=np.int64)
         ordinals = np.repeat(np.arange(len(counts)), counts)
         messages = received.messages
+        epochs = self._layouts.epochs(received.described, len(messages))
         if self._loading:
-            messages, ordinals = self._set_aside(messages, ordinals, received.final_lsns)
+            rest = set_aside(self._loading, self._followed.keys(), messages, ordinals, epochs, received.final_lsns)
+            messages, ordinals, epochs = [messages[number] for number in rest], ordinals[rest], epochs[rest]
         decoded: dict[str, pa.Table] = {}
-        while len(messages):
+        while messages:
             try:
                 decoded = changes.decode(
-                    messages, ordinals, self._followed, lambda ordinal: lsn_text(received.final_lsns[ordinal])
+                    messages,
+                    ordinals,
+                    self._followed,
+                    lambda ordinal: lsn_text(received.final_lsns[ordinal]),
+                    self._layout(epochs),
                 )
                 break
             except changes.RefusedTransaction as refused:  # what came before it is delivered first
                 self._refused = refused.error
                 end = int(np.searchsorted(ordinals, refused.ordinal))
-                messages, ordinals = messages[:end], ordinals[:end]
+                messages, ordinals, epochs = messages[:end], ordinals[:end], epochs[:end]
         if not decoded:
             if self._refused is not None:
                 raise self._refused
             return None
-        return self._number(decoded, received)
-
-    def _number(self, decoded: dict[str, pa.Table], received: Received) -> TransactionBatch:
-        """Drop the transactions that touched nothing followed, and number the others from 0."""
-        kept = np.unique(np.concatenate([table["_t"].to_numpy() for table in decoded.values()]))
-        tables = {}
-        for name, table in decoded.items():
-            ordinals = np.searchsorted(kept, table["_t"].to_numpy()).astype(np.int32)
-            tables[name] = table.set_column(0, table.schema.field(0), pa.array(ordinals))
+        kept, tables = changes.numbered(decoded)
         tail = self._position_tail()
-        origins = tuple(
-            TransactionOrigin(self.name, position_text(end, tail), committed)
-            for end, committed in (
-                (received.end_lsns[ordinal], received.committed_us[ordinal]) for ordinal in kept.tolist()
-            )
-        )
-        return TransactionBatch(origins, tables)
+        at = ((position.text(received.end_lsns[number], tail), received.committed_us[number]) for number in kept)
+        return TransactionBatch(tuple(TransactionOrigin(self.name, *each) for each in at), tables)
 
     def _heartbeat(self, stream: ReplicationStream) -> None:
         """A small message of our own in an idle database: its slot moves on, a dead connection shows."""
@@ -325,28 +353,74 @@ class PostgresSource(Source):
         except (psycopg.Error, HeadraceError) as error:
             log.warning("%s: the heartbeat failed: %s", self._where, error)
 
+    def _layout(self, epochs: Integers) -> changes.Layout:
+        """How the rows of messages of these epochs are laid out."""
+        return self._layouts.of(epochs, lambda oid, message: self._places(self._tables[oid], message))
+
+    def _places(self, table: SourceTable, message: RelationMessage) -> changes.Places:
+        places = announce.places(table, message, self._used(table.relation.name), self._where)
+        self._note_gone(table, {c.name for c, place in zip(table.columns, places, strict=True) if place < 0})
+        return places
+
+    def _note_gone(self, table: SourceTable, columns: set[str]) -> None:
+        gone = self._gone.setdefault(table.relation.name, set())
+        if columns - gone:
+            named = ", ".join(sorted(columns - gone))
+            gone |= columns
+            what = f"table {table.relation.name}: {named}, which no view uses, is gone or has another type now"
+            self._say("source.altered", what, table=table.relation.name)
+
+    # --- what no row tells ------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Tables that changed otherwise than by rows are copied anew beside the stream; log held back is told.
+
+        What cannot go on ends once the stream has brought what came before.
+        """
+        now = time.monotonic()
+        if now < self._look_at or self._ending is not None:
+            return
+        self._look_at = now + min(_LOOK_SECONDS, self._options.heartbeat_seconds)
+        loading = {oid for load in self._loading for oid in load.forms}
+        tables = [self._tables[oid] for oid in self._followed if oid not in loading]
+        try:
+            side = self._connect_side()
+            forms = form.forms(side, tables)
+            members = setup.Publication(side, self._publication, self._where).members()
+            warning = watch.held_warning(watch.held(side, self._slot), self._slot, self._options.wal_held_max)
+            end = lsn_number(setup.log_end(side))
+        except (psycopg.Error, HeadraceError) as error:
+            log.warning("%s: the catalogue cannot be read: %s", self._where, error)
+            return
+        if warning and not self.notices:
+            self._say("source.wal_held", warning)
+        self.notices = (warning,) if warning else ()
+        try:
+            for table in tables:
+                watch.check_published(members, table, self._publication, self._where)
+            changed = [table for table in tables if not forms[table.oid].follows(self._forms[table.oid].text)]
+            self._forms |= {oid: found for oid, found in forms.items() if self._tables[oid] not in changed}
+            again = self._choose(side, [table.relation.name for table in changed])
+        except HeadraceError as error:
+            self._ending = end, error
+            return
+        if again:
+            for table in again:
+                self._say_copied(table)
+            self._load(again, None, form.forms(side, again))
+
+    def _say_copied(self, table: SourceTable) -> None:
+        self._say("source.copied_anew", *watch.copied_anew(table), tables=[table.relation.name])
+
+    def _say(self, event: str, what: str, why: str = "", **more: Any) -> None:
+        text = f"source {self.name}: {what}" + (f" ({why})" if why else "")
+        self.tell({"event": event, "source": self.name, "text": text, "why": why, **more})
+
     # --- the first copy of tables -----------------------------------------------------------------------------------
 
-    def _load(self, tables: list[SourceTable], exported: Exported | None) -> None:
+    def _load(self, tables: list[SourceTable], exported: Exported | None, forms: Mapping[int, form.Form]) -> None:
         self._tables |= {table.oid: table for table in tables}
-        snapshot = Snapshot(self._conninfo(), tables, self._where, exported)
-        self._loading.append(_Loading(snapshot, frozenset(table.oid for table in tables)))
-
-    def _set_aside(
-        self, messages: list[bytes], ordinals: np.ndarray[Any, np.dtype[np.int64]], final_lsns: list[int]
-    ) -> tuple[list[bytes], np.ndarray[Any, np.dtype[np.int64]]]:
-        """Keep the messages of loading tables for their reveal; the others are returned."""
-        at = changes.HEADER + 1
-        target = {oid.to_bytes(4, "big"): loading for loading in self._loading for oid in loading.oids}
-        rest = []
-        for number, message in enumerate(messages):
-            loading = target.get(message[at : at + 4])
-            if loading is None:
-                rest.append(number)
-            else:
-                loading.messages.append(message)
-                loading.final_lsns.append(final_lsns[ordinals[number]])
-        return [messages[number] for number in rest], ordinals[rest]
+        self._loading.append(Loading(Snapshot(self._conninfo(), tables, self._where, exported), forms))
 
     def _reveal(self) -> TransactionBatch | None:
         """A finished copy, with what its tables got since, as one transaction; once the stream has come that far.
@@ -364,8 +438,9 @@ class PostgresSource(Source):
             if self._start_at is None and self._running().reached < point:
                 continue
             self._loading.remove(loading)
-            self._follow(loading.snapshot.tables)
-            batch = self._revealed(loading, point, contents)
+            again = self._recorded | {relation.name for relation in self._followed.values()}
+            self._follow(loading.snapshot.tables, loading.forms)
+            batch = self._revealed(loading, point, contents, self.held | again)
             if self._start_at is not None:
                 start_at, self._start_at = self._start_at, None
                 self._running().start(self._slot, self._publication, start_at)
@@ -373,51 +448,37 @@ class PostgresSource(Source):
                 return batch
         return None
 
-    def _give_up(self, loading: _Loading) -> None:
+    def _give_up(self, loading: Loading) -> None:
         """A table that cannot be copied does not hold up those that are followed already."""
         if self._start_at is None:
             self._loading.remove(loading)
-            for oid in loading.oids:
+            for oid in loading.forms.keys() - self._followed.keys():
                 del self._tables[oid]
             with setup.told(self._where):
                 publication = setup.Publication(self._connect_side(), self._publication, self._where)
                 publication.keep_only(list(self._tables.values()))
 
-    def _revealed(self, loading: _Loading, point: int, contents: dict[str, pa.Table]) -> TransactionBatch:
+    def _revealed(
+        self, loading: Loading, point: int, contents: dict[str, pa.Table], held: frozenset[str]
+    ) -> TransactionBatch:
         self._delivered = max(self._delivered, point)
-        relations = {table.oid: table.relation for table in loading.snapshot.tables}
-        held = self.held | self._recorded
         tables = {
-            relation.name: changes.inserts(relation, contents[relation.name], emptied=relation.name in held)
-            for relation in relations.values()
+            t.relation.name: changes.inserts(t.relation, contents[t.relation.name], emptied=t.relation.name in held)
+            for t in loading.snapshot.tables
         }
-        later = [m for m, lsn in zip(loading.messages, loading.final_lsns, strict=True) if lsn >= point]
-        if later:
-            lsns = [lsn for lsn in loading.final_lsns if lsn >= point]
-            try:
-                ordinals = np.arange(len(later))  # only to name the LSN in an error
-                since = changes.decode(later, ordinals, relations, lambda number: lsn_text(lsns[number]))
-            except changes.RefusedTransaction as refused:
-                raise refused.error from refused
-            for name, table in since.items():
-                zeros = pa.array(np.zeros(table.num_rows, dtype=np.int32))
-                numbered = table.set_column(0, table.schema.field(0), zeros)
-                tables[name] = pa.concat_tables([tables[name], numbered], promote_options="default")
-        position = position_text(self._delivered, self._position_tail())
-        return TransactionBatch((TransactionOrigin(self.name, position, time.time_ns() // 1000),), tables)
+        for name, table in loading.since(point, self._layout).items():
+            tables[name] = pa.concat_tables([tables[name], table], promote_options="default")
+        here = position.text(self._delivered, self._position_tail())
+        return TransactionBatch((TransactionOrigin(self.name, here, time.time_ns() // 1000),), tables)
 
-    def _follow(self, tables: Iterable[SourceTable]) -> None:
+    def _follow(self, tables: Iterable[SourceTable], forms: Mapping[int, form.Form]) -> None:
         for table in tables:
+            self._forms[table.oid] = forms[table.oid]
             self._tables[table.oid] = table
             self._followed[table.oid] = table.relation
 
     def _position_tail(self) -> str:
-        return position_tail(relation.name for relation in self._followed.values())
-
-    def _check_relation(self, message: RelationMessage) -> None:
-        table = self._tables.get(message.oid)
-        if table is not None:
-            announce.check_unchanged(table, message, self._where)
+        return position.tail({r.name: self._forms[oid].text for oid, r in self._followed.items()}, self._server)
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -431,7 +492,6 @@ class PostgresSource(Source):
 
     def _open_stream(self) -> ReplicationStream:
         self._stream = ReplicationStream(self._conninfo(), self._where)
-        self._stream.on_relation = self._check_relation
         return self._stream
 
     def _running(self) -> ReplicationStream:

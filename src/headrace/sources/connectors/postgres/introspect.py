@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -32,7 +32,8 @@ SELECT c.oid, n.nspname AS schema, c.relname AS table, c.relkind = 'p' AS partit
            AS identity_index,
        has_table_privilege(c.oid, 'SELECT') AS may_select,
        has_schema_privilege(n.oid, 'USAGE') AS may_use_schema,
-       pg_has_role(c.relowner, 'USAGE') AS is_owner
+       pg_has_role(c.relowner, 'USAGE') AS is_owner,
+       EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) AS has_children
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p' AND n.nspname = ANY(%s)
 ORDER BY n.nspname, c.relname
@@ -81,6 +82,7 @@ class SourceTable:
     may_select: bool
     may_use_schema: bool
     is_owner: bool
+    has_children: bool
 
     @property
     def qualified(self) -> str:
@@ -105,7 +107,45 @@ def tables(connection: psycopg.Connection[Any], options: PostgresOptions) -> dic
         columns.setdefault(column.oid, []).append(column)
     by_place = {(row.schema, row.table): row for row in rows if row.oid in columns}
     named = _named(by_place, options)
-    return {name: _table(name, row, columns[row.oid]) for name, row in named.items()}
+    found = {name: _table(name, row, columns[row.oid], options.text_columns(name)) for name, row in named.items()}
+    for name, column in (place.split(".", 1) for place in options.as_text):
+        if name not in found or column not in found[name].relation.names:
+            raise no_column(f"{name}.{column}", found)
+    return found
+
+
+def no_column(place: str, found: dict[str, SourceTable]) -> HeadraceError:
+    known = sorted(f"{table.relation.name}.{column}" for table in found.values() for column in table.relation.names)
+    near = difflib.get_close_matches(place, known, n=1)
+    return HeadraceError(
+        "config.invalid",
+        f"as_text: there is no column '{place}'",
+        why="it names columns as table.column, with the table's name in views",
+        next=f"did you mean '{near[0]}'?" if near else "",
+    )
+
+
+def refitted(table: SourceTable, relation: Relation, used: Collection[str] | None) -> SourceTable | None:
+    """``table`` as the relation that was announced of it earlier; None when that cannot be followed any more.
+
+    Columns that are new are left out; of those that are gone, or have another type, the values are NULL, if they do
+    not belong to ``used`` (None: all are) or to the key.
+    """
+    if (table.relation.key, table.relation.updates) != (relation.key, relation.updates):
+        return None
+    there = {column.name: place for place, column in enumerate(table.relation.columns)}
+    columns, types = [], []
+    for column in relation.columns:
+        place = there.get(column.name)
+        if place is not None and table.relation.columns[place].type == column.type:
+            columns.append(table.columns[place])
+            types.append(table.types[place])
+        elif used is None or column.name in used or column.name in relation.key:
+            return None
+        else:
+            columns.append(RelationColumn(column.name, 0, 0))
+            types.append("")
+    return replace(table, relation=relation, columns=tuple(columns), types=tuple(types))
 
 
 def choose(offered: dict[str, SourceTable], wanted: Iterable[str], source: str) -> list[SourceTable]:
@@ -143,11 +183,17 @@ def _named(by_place: dict[tuple[str, str], Any], options: PostgresOptions) -> di
     return named
 
 
-def _table(name: str, row: Any, columns: list[Any]) -> SourceTable:
+def _table(name: str, row: Any, columns: list[Any], texts: Collection[str]) -> SourceTable:
     identity = _identity(row)
     key, updates = _key(row, identity, {column.name for column in columns})
     relation = Relation(
-        name, tuple(Column(c.name, types.to_spark(c.type), nullable=not c.not_null) for c in columns), key, updates
+        name,
+        tuple(
+            Column(c.name, "string" if c.name in texts else types.to_spark(c.type), nullable=not c.not_null)
+            for c in columns
+        ),
+        key,
+        updates,
     )
     return SourceTable(
         relation=relation,
@@ -161,6 +207,7 @@ def _table(name: str, row: Any, columns: list[Any]) -> SourceTable:
         may_select=row.may_select,
         may_use_schema=row.may_use_schema,
         is_owner=row.is_owner,
+        has_children=row.has_children,
     )
 
 
@@ -179,8 +226,11 @@ def _identity(row: Any) -> str:
 
 
 def _key(row: Any, identity: str, published: set[str]) -> tuple[tuple[str, ...], bool]:
-    """(key, whether updates and deletes can come). A key with a generated column is none: it is not published."""
-    key = tuple(row.identity_index if identity == "i" else row.primary_key)
+    """(key, whether updates and deletes can come). A key with a generated column is none: it is not published.
+
+    Nor is a deferrable one: in the middle of a transaction two rows may have it, and the changes come one by one.
+    """
+    key = tuple(row.identity_index if identity == "i" else row.primary_key if row.primary_key_immediate else ())
     if not set(key) <= published:
         return (), identity == "f"
     if identity == "i":

@@ -261,14 +261,17 @@ class SlotState:
     active_pid: int | None
     plugin: str
     database: str
-    wal_status: str
+    invalid: str  # why it cannot be read any more, or ""
 
 
 def slot_state(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
-    row = connection.execute(
-        "SELECT active_pid, plugin, database, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,)
-    ).fetchone()
-    return SlotState(row[0], row[1] or "", row[2] or "", row[3] or "") if row else None
+    row = _one(connection, "SELECT to_jsonb(s) FROM pg_replication_slots s WHERE slot_name = %s", slot)
+    if row is None:
+        return None
+    invalid = row.get("invalidation_reason") or ("conflict with recovery" if row.get("conflicting") else "")
+    if row["wal_status"] == "lost":
+        invalid = invalid or "max_slot_wal_keep_size"
+    return SlotState(row["active_pid"], row["plugin"] or "", row["database"] or "", invalid)
 
 
 def usable_slot(connection: psycopg.Connection[Any], slot: str, where: str) -> SlotState | None:

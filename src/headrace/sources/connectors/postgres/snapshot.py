@@ -100,7 +100,9 @@ class Snapshot:
 
     def _copy(self, connection: psycopg.Connection[Any], table: SourceTable, point: int) -> pa.Table:
         query = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(
-            sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns),
+            sql.SQL(", ").join(
+                sql.Identifier(column.name) if column.type_oid else sql.NULL for column in table.columns
+            ),
             sql.SQL("" if table.partitioned else setup.ONLY),
             sql.Identifier(table.schema, table.table),
         )
@@ -133,6 +135,7 @@ class Snapshot:
                     f"table {table.relation.name}: column {column.name}: the value {error.text!r} cannot be carried",
                     where=f"LSN {lsn_text(point)}, in the first copy of the table",
                     why=error.why,
+                    next="correct the row, or " + columns.remedy(table.relation.name, column.name),
                 ) from error
         return pa.Table.from_arrays(arrays, schema=arrow_types.schema(table.relation.columns))
 

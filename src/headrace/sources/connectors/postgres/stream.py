@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 import time
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 
 from headrace.model.errors import HeadraceError
 from headrace.sources.connectors.postgres import pgoutput, setup, wire
@@ -53,22 +51,6 @@ def lsn_given(text: str) -> int:
     return lsn_number(text.strip())
 
 
-def position_tail(tables: Iterable[str]) -> str:
-    """The part of a position that is the same in all transactions of a batch."""
-    return f'"tables": {json.dumps(sorted(tables))}}}'
-
-
-def position_text(lsn: int, tail: str) -> str:
-    """``{"lsn": "16/B374D848", "tables": ["accounts"]}``: resume there; these relations are in the log."""
-    return f'{{"lsn": "{lsn_text(lsn)}", {tail}'
-
-
-def parse_position(position: str) -> tuple[int, frozenset[str]]:
-    """(LSN, relations)."""
-    fields = json.loads(position)
-    return lsn_number(fields["lsn"]), frozenset(fields["tables"])
-
-
 @dataclass(slots=True)
 class Received:
     """Whole transactions in commit order: their row messages end to end, and per transaction how many there are."""
@@ -78,6 +60,7 @@ class Received:
     final_lsns: list[int] = field(default_factory=list)
     end_lsns: list[int] = field(default_factory=list)
     committed_us: list[int] = field(default_factory=list)
+    described: list[tuple[int, RelationMessage]] = field(default_factory=list)  # before which message it came
 
 
 class ReplicationStream:
@@ -92,14 +75,13 @@ class ReplicationStream:
         self._pgconn = self._connection.pgconn
         self._whole = Received()
         self._rows: list[bytes] = []  # of the open transaction
+        self._described: list[tuple[int, RelationMessage]] = []
         self._begin: pgoutput.Begin | None = None
-        self._failure: HeadraceError | None = None
         self._flushed = self._reported = 0
         self._last_status = self._asked = 0.0
         self.reached = 0
         self.last_heard = time.monotonic()
         self.stop_at: int | None = None  # a read ends before the first transaction at or after this LSN
-        self.on_relation: Callable[[RelationMessage], None] = lambda message: None
 
     @property
     def inside_transaction(self) -> bool:
@@ -130,6 +112,23 @@ class ReplicationStream:
         point, snapshot = result.get_value(0, 1), result.get_value(0, 2)
         return lsn_number((point or b"").decode()), (snapshot or b"").decode()
 
+    def server(self) -> str:
+        """``SYSTEM/TIMELINE``: which server this is, and how often another one has taken over."""
+        result = self._ask("IDENTIFY_SYSTEM")
+        return "/".join((result.get_value(0, column) or b"").decode() for column in (0, 1))
+
+    def timeline_ends(self, timeline: int) -> dict[int, int]:
+        """Of each timeline that ``timeline`` came from: the LSN at which it was left."""
+        content = (self._ask(f"TIMELINE_HISTORY {timeline}").get_value(0, 1) or b"").decode()
+        lines = (line.split() for line in content.splitlines() if line and not line.startswith("#"))
+        return {int(fields[0]): lsn_number(fields[1]) for fields in lines if fields}
+
+    def _ask(self, text: str) -> pq.abc.PGresult:
+        try:
+            return wire.command(self._connection, text.encode())
+        except psycopg.Error as error:
+            raise setup.failure(error, self._where) from error
+
     def start(self, slot: str, publication: str, lsn: int) -> None:
         """Stream every transaction whose commit record starts at ``lsn`` or later."""
         name = sql.Identifier(publication).as_string(self._connection)
@@ -146,19 +145,14 @@ class ReplicationStream:
     def read(self, wait_s: float) -> Received:
         """Whole transactions that are here; waits up to ``wait_s`` for the first. Empty when none came.
 
-        Raises ``HeadraceError`` source.connect when the connection is lost, and what ``on_relation`` raised, after
-        the transactions before it were returned.
+        Raises ``HeadraceError`` source.connect when the connection is lost.
         """
-        if self._failure is not None:
-            raise self._failure
         give_up = time.monotonic() + wait_s
         full_at: float | None = None
         while not self._full(full_at):
             more = self._take_messages()
             now = time.monotonic()
             self._report(now)
-            if self._failure is not None:
-                break
             if self._whole.counts:
                 if not more:
                     break
@@ -168,8 +162,6 @@ class ReplicationStream:
             elif not more:
                 self._wait(min(give_up - now, wire.TICK_SECONDS))
         whole, self._whole = self._whole, Received()
-        if self._failure is not None and not whole.counts:
-            raise self._failure
         return whole
 
     def feedback(self, flush_lsn: int) -> None:
@@ -242,11 +234,7 @@ class ReplicationStream:
             self._commit(pgoutput.commit(message, HEADER).end_lsn)
             return True
         if kind == pgoutput.RELATION:
-            try:
-                self.on_relation(pgoutput.relation(message, HEADER))
-            except HeadraceError as error:
-                self._failure = error
-                return True
+            self._described.append((len(self._rows), pgoutput.relation(message, HEADER)))
         elif kind == pgoutput.TRUNCATE:
             self._rows += [pgoutput.truncate_row(oid, HEADER) for oid in pgoutput.truncated(message, HEADER)]
         return False
@@ -256,12 +244,14 @@ class ReplicationStream:
         if begin is None:
             raise HeadraceError("internal", "a Commit came without its Begin", where=f"LSN {lsn_text(end_lsn)}")
         whole = self._whole
+        whole.described += [(len(whole.messages) + at, message) for at, message in self._described]
         whole.messages += self._rows
         whole.counts.append(len(self._rows))
         whole.final_lsns.append(begin.final_lsn)
         whole.end_lsns.append(end_lsn)
         whole.committed_us.append(begin.committed_us)
         self._rows.clear()
+        self._described.clear()
         self.reached = max(self.reached, end_lsn)
         self.last_heard = time.monotonic()
 

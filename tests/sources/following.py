@@ -1,0 +1,119 @@
+"""Tables that are followed at a real PostgreSQL server, with a client's own reading of them as the judge."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import psycopg
+
+from headrace.model.errors import HeadraceError
+from headrace.sources.connectors.postgres.connector import PostgresSource
+from postgres_server import Replica, Shop
+
+LOOK_SECONDS = 0.2
+WAIT_SECONDS = 20.0
+
+
+def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    """A multiset of whole rows; every NaN is one value, and lists can be counted."""
+    return Counter(tuple(tuple(v) if isinstance(v, list) else "nan" if v != v else v for v in row) for row in rows)
+
+
+class Followed:
+    """Tables that are followed, rebuilt from what is delivered, beside a client that reads them at the server."""
+
+    def __init__(self, shop: Shop, *tables: str, used: dict[str, set[str]] | None = None, **options: Any) -> None:
+        self.shop, self.tables = shop, tables
+        dsn = options.pop("dsn", shop.dsn)
+        shop.source = PostgresSource(shop.database, {"dsn": dsn, "heartbeat_seconds": LOOK_SECONDS, **options})
+        self.told: list[dict[str, Any]] = []
+        self.take(shop.source)
+        if used is not None:
+            shop.source.used = {name: frozenset(columns) for name, columns in used.items()}
+        self.replica = Replica(shop.source)
+        self.replica.apply_all(shop.begin(*tables))
+        self.position = ""
+        self.transactions = 0
+        self.is_same()
+
+    def take(self, source: PostgresSource) -> None:
+        self.shop.source = source
+        source.tell = self.told.append
+
+    def does(self, *statements: str) -> None:
+        """One transaction of these statements; then what was delivered is what a client reads."""
+        self.runs(*statements)
+        self.catches_up()
+        self.is_same()
+
+    def runs(self, *statements: str) -> None:
+        with psycopg.connect(self.shop.dsn) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def catches_up(self) -> None:
+        """Polls until the source has seen all that is at the server now."""
+        target = self.shop.run("SELECT pg_current_wal_lsn()")[0][0]
+        give_up = time.monotonic() + WAIT_SECONDS
+        while True:
+            batch = self.shop.source.poll(0.05)
+            if batch is not None:
+                self.replica.apply_all([batch])
+                self.position = batch.origins[-1].position
+                self.transactions += len(batch.origins)
+                self.shop.source.confirm(batch, 0)
+                continue
+            seen = self.shop.source.seen()
+            reached = f"SELECT '{json.loads(seen)['lsn']}'::pg_lsn >= '{target}'::pg_lsn" if seen else "SELECT false"
+            if self.shop.run(reached)[0][0] and self.shop.source.caught_up():
+                return
+            assert time.monotonic() < give_up, "the source does not catch up"
+
+    def copies_anew(self, table: str) -> None:
+        """Polls until the source has told that it copies the table anew, and has done so."""
+        give_up = time.monotonic() + WAIT_SECONDS
+        while not any(e["event"] == "source.copied_anew" and table in e["tables"] for e in self.told):
+            assert time.monotonic() < give_up, "nothing was told"
+            self.catches_up()
+        self.catches_up()
+        self.told.clear()
+
+    def is_same(self) -> None:
+        for name in self.tables:
+            assert counted(self.replica.contents(name)) == counted(self.held(name)), name
+
+    def held(self, name: str) -> list[tuple[Any, ...]]:
+        """The table as a client reads it; as text what the source carries as text."""
+        relation = self.replica.relations[name]
+        casts = {"string": "::text", "array<string>": "::text[]", "float": "::float8", "array<int>": "::int[]"}
+        columns = ", ".join(f'"{c.name}"{casts.get(c.type, "")}' for c in relation.columns)
+        only = (
+            "ONLY " if self.shop.run(f"SELECT relkind = 'r' FROM pg_class WHERE oid = '{name}'::regclass")[0][0] else ""
+        )
+        return self.shop.run(f"SET timezone = 'UTC'; SELECT {columns} FROM {only}{name}")
+
+    def stops(self, code: str) -> HeadraceError:
+        """The error with which the source stops."""
+        give_up = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < give_up:
+            try:
+                self.catches_up()
+            except HeadraceError as error:
+                assert error.code == code, error
+                assert error.next
+                return error
+        raise AssertionError("it did not stop")
+
+    def restarts(self, **options: Any) -> None:
+        """As another process would, with what the definitions and the server say then."""
+        self.shop.source.close()
+        relations = self.replica.relations
+        source = PostgresSource(
+            self.shop.database, {"dsn": self.shop.dsn, "heartbeat_seconds": LOOK_SECONDS, **options}
+        )
+        self.take(source)
+        self.replica.relations = relations | {r.name: r for r in source.relations() if r.name in self.tables}
+        source.start(frozenset(self.tables), self.position)
