@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 JOBS ?= 2
-PROOFS := tests/proofs
+PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
 
 .PHONY: help setup test-deps test lint fmt laws generated planted prove-quick prove bench-quick tpch nexmark endurance demo demo-postgres docs clean
 
@@ -50,7 +50,7 @@ prove-quick: setup test-deps ## Kill, hold and damage what must not lose anythin
 	HEADRACE_PROVE=quick $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
 
 prove: setup test-deps ## The same at every call of the control plane; hours on two cores. HEADRACE_SEED=2 draws others
-	HEADRACE_PROVE=long $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
+	HEADRACE_PROVE=long HEADRACE_LOG_IMAGES=100 HEADRACE_LOG_FLIPS=10000 HEADRACE_LOG_KILLS=200 $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
 
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 	$(BIN)/python -m benchmarks.quick $(ARGS)

@@ -19,7 +19,7 @@ from headrace.model.errors import HeadraceError
 
 # What came with each layout: tables, and columns of tables that were there.
 NEW_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay")}
-NEW_COLUMNS = {3: (("step", "each"),)}
+NEW_COLUMNS = {3: (("step", "each"),), 7: (("base", "crcs"),)}
 
 
 def left_by(layout: int, path: Path) -> None:
@@ -36,7 +36,10 @@ def left_by(layout: int, path: Path) -> None:
     database.execute(f"insert into step ({names}) values (1, 0, 7, 1, 5, 6)")
     home = "" if layout >= 6 else f"{path.parent}/"  # files were named in full
     database.execute("insert into output values (1, 'v@1', ?, 5, 0)", (f"{home}state/1/out",))
-    database.execute("insert into base values ('w@1', 1, 7, ?, 5)", (json.dumps([f"{home}state/base", "/else/base"]),))
+    names = "feed, step, upto, paths, rows"
+    database.execute(
+        f"insert into base ({names}) values ('w@1', 1, 7, ?, 5)", (json.dumps([f"{home}state/base", "/else/base"]),)
+    )
     runs = json.dumps({"table:t": [[f"{home}state/1/run", 5, 100]]})
     database.execute("insert into checkpoint values (1, ?)", (runs,))
     if layout >= 4:
@@ -86,6 +89,21 @@ def test_a_catalogue_that_was_moved_names_its_files_where_they_are_now(tmp_path:
         assert runs == {"table:t": [[str(after / "state/1/run"), 5, 100]]}
         assert catalog.set_aside() == [SetAside("t", 1, str(after / "state/aside"), 3)]
         catalog.close()
+
+
+def test_a_damaged_catalogue_is_named(tmp_path: Path) -> None:
+    left_by(LAYOUT, tmp_path / "catalog.db")
+    Catalog(tmp_path / "catalog.db").close()
+    whole = (tmp_path / "catalog.db").read_bytes()
+    noticed = 0
+    for at in range(4096, len(whole), 4096):  # the head of each page
+        (tmp_path / "catalog.db").write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+        for read_only in (True, False):
+            with pytest.raises(HeadraceError) as raised:
+                Catalog(tmp_path / "catalog.db", read_only=read_only)
+            assert (raised.value.code, raised.value.where) == ("state.corrupt", str(tmp_path / "catalog.db"))
+            noticed += 1
+    assert noticed > 20
 
 
 def test_a_later_layout_is_refused(tmp_path: Path) -> None:

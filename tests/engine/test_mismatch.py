@@ -80,5 +80,5 @@ def test_it_is_built_again_with_its_readers_and_the_rest_goes_on(shop: Running) 
 def test_a_published_file_that_is_damaged_stops_the_start(shop: Running) -> None:
     path = Path(published(shop, "counts").path)
     path.write_bytes(path.read_bytes()[:-8] + bytes(8))
-    with pytest.raises(HeadraceError, match=r"state\.missing.*damaged"):
+    with pytest.raises(HeadraceError, match=r"state\.corrupt.*damaged"):
         restarted(shop)

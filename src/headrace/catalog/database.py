@@ -16,10 +16,13 @@ import orjson
 
 from headrace.model.errors import HeadraceError
 
-LAYOUT = 6
+LAYOUT = 7
 # What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
 _TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay")}
-_COLUMNS = {3: ("step add column each integer not null default 0",)}
+_COLUMNS = {
+    3: ("step add column each integer not null default 0",),
+    7: ("base add column crcs text not null default '[]'",),
+}
 
 SCHEMA = """
 create table meta (name text primary key, value text not null) strict;
@@ -34,7 +37,7 @@ create table output (step integer not null, feed text not null, path text not nu
     crc integer not null, primary key (feed, step, path)) strict;
 create index output_by_step on output (step);
 create table base (feed text primary key, step integer not null, upto integer not null, paths text not null,
-    rows integer not null) strict;
+    rows integer not null, crcs text not null default '[]') strict;
 create table checkpoint (step integer primary key, runs text not null) strict;
 create table sink (name text primary key, frontier integer not null, error text not null default '',
     updated_us integer not null default 0) strict;
@@ -63,6 +66,7 @@ class Database:
         target = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
         self._db = sqlite3.connect(target, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
         self._db.execute("pragma busy_timeout=30000")
+        self._check(path)
         if not read_only:
             self._db.execute("pragma journal_mode=wal")
             self._db.execute("pragma synchronous=full")
@@ -74,6 +78,24 @@ class Database:
                 f"the catalogue has layout {layout}, this version knows {LAYOUT}",
                 where=str(path),
                 next="use the version of Headrace that wrote it; nothing was changed",
+            )
+
+    def _check(self, path: Path) -> None:
+        """Raises ``state.corrupt``. Work: one reading of the catalogue, which is small."""
+        try:
+            found = self._db.execute("pragma integrity_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # busy, or not to be opened: not damaged
+                raise
+            found = str(error)
+        if found != "ok":
+            self._db.close()
+            raise HeadraceError(
+                "state.corrupt",
+                "the catalogue is damaged",
+                where=str(path),
+                why=" ".join(found.split()),
+                next="check the disk, and put the file back from a copy; `headrace log verify` checks the log",
             )
 
     def _create(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,10 +226,18 @@ class Catalog(QuarantineTables):
         step, upto, paths, count = rows[0]
         return step, upto, [self.found(path) for path in orjson.loads(paths)], count
 
-    def put_base(self, feed: str, step: int, upto: int, paths: list[str], rows: int) -> None:
-        values = (feed, step, upto, orjson.dumps([self.stored(path) for path in paths]).decode(), rows)
+    def put_base(self, feed: str, step: int, upto: int, paths: list[str], rows: int, crcs: Sequence[int] = ()) -> None:
+        """``crcs``: CRC-32 of each file, as far as they are known."""
+        stored = orjson.dumps([self.stored(path) for path in paths]).decode()
+        values = (feed, step, upto, stored, rows, orjson.dumps(list(crcs)).decode())
         with self.transaction():
-            self._db.execute("insert or replace into base values (?, ?, ?, ?, ?)", values)
+            self._db.execute("insert or replace into base values (?, ?, ?, ?, ?, ?)", values)
+
+    def base_files(self, feed: str) -> list[tuple[str, int]]:
+        """Each file of a feed's base with its CRC-32, 0 where an earlier version wrote none down."""
+        rows = self._rows("select paths, crcs from base where feed = ?", feed)
+        paths, crcs = map(orjson.loads, rows[0]) if rows else ((), ())
+        return [(self.found(path), crcs[place] if place < len(crcs) else 0) for place, path in enumerate(paths)]
 
     def forget_outputs(self, feed: str, upto_step: int) -> None:
         """Deltas that a base now holds."""

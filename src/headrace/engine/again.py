@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from headrace.catalog.store import Output
-from headrace.circuit.operators.publish import checksum
-from headrace.model.errors import HeadraceError
+from headrace.serve.sound import sound_now
 
 
 def differing(published: Sequence[Output], again: Sequence[Output]) -> set[str]:
     """The feeds of which the step has other rows now.
 
-    Raises ``state.missing`` where a published file is not what it was: readers have that file, and it stays.
+    Raises ``state.corrupt`` where a published file is not what it was: readers have that file, and it stays.
     """
-    for output in published:
-        if checksum(Path(output.path), sync=False) != output.crc:
-            raise HeadraceError("state.missing", "a published file is damaged", where=output.path)
+    sound_now((output.path, output.crc) for output in published)
     before, after = (Counter((o.feed, o.rows, o.crc) for o in outputs) for outputs in (published, again))
     return {feed for feed, _, _ in (before - after) + (after - before)}

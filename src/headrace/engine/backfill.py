@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
 from headrace.circuit.node import Constant, Node, has_one_row
-from headrace.circuit.operators.publish import OUTPUT, checksum
+from headrace.circuit.operators.publish import OUTPUT
 from headrace.circuit.task import Step
 from headrace.engine.compile import Compiled
 from headrace.engine.kept import Kept
@@ -25,7 +25,7 @@ from headrace.model.definition import Settings
 from headrace.model.delivery import WEIGHT
 from headrace.serve import snapshot
 from headrace.state.rows import difference
-from headrace.state.run import open_run, write_run
+from headrace.state.run import checksum, open_run, write_run
 
 INSTANT = "_i"
 Bases = dict[str, tuple[list[str], int]]  # feed -> files with all of it, and their rows

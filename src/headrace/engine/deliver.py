@@ -19,6 +19,7 @@ from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
+from headrace.serve.sound import File, sound
 from headrace.sinks.base import Sink
 from headrace.state.rows import consolidate
 
@@ -164,14 +165,15 @@ class Deliver(threading.Thread):
             else:
                 chosen = self.bounded(steps) if complete and self.current(wanted, held) else steps
             last = chosen[-1]
-            plans: dict[str, tuple[bool, list[str]]] = {}
+            files: dict[str, tuple[bool, list[File]]] = {}
             for name, record in wanted.items():
                 if complete and held.get(name) == record.schema.version:
                     outputs = self.catalog.outputs(first.number - 1, last.number, record.feed)
-                    plans[name] = (False, [o.path for o in outputs])
+                    files[name] = (False, [(o.path, o.crc) for o in outputs])
                 elif record.state != "failed":
-                    plans[name] = (True, snapshot.files(self.catalog, record.feed, last.number)[0])
+                    files[name] = (True, snapshot.named(self.catalog, record.feed, last.number)[0])
             begun = {o.path for o in self.catalog.outputs(first.number - 1, first.number)}
+        plans = {name: (whole, sound(found)) for name, (whole, found) in files.items()}
         stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
         if each:
             given = {name: (wanted[name], paths) for name, (_, paths) in plans.items() if paths}

@@ -7,13 +7,14 @@ import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import Run, mergeable
 from headrace.state.ordered import merge_runs
-from headrace.state.run import open_run, write_run
+from headrace.state.run import checksum, open_run, write_run
 
 RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays cheap
 
@@ -26,7 +27,7 @@ class Kept:
         folder.mkdir(parents=True, exist_ok=True)
         self.runs: dict[str, list[Run]] = {}
         self._lock = threading.Lock()
-        self._synced: set[str] = set()
+        self._synced: dict[str, int] = {}  # path -> CRC-32 of what is on the disk
         self._coming: set[str] = set()  # merged files that are not live yet: collect() must leave them
         self._needed = threading.Event()
         self._closed = threading.Event()
@@ -79,24 +80,25 @@ class Kept:
                 pass
 
     def checkpoint(self) -> dict[str, Any]:
-        """Make every live run durable, and return them as the catalogue keeps them."""
+        """Make every live run durable, and return them as the catalogue keeps them, each with its checksum."""
         with self._lock:
             live = {name: list(runs) for name, runs in self.runs.items()}
         folders = set()
         for runs in live.values():
             for run in runs:
                 if run.path not in self._synced:
-                    _sync(run.path)
+                    self._synced[run.path] = checksum(Path(run.path), sync=True)
                     folders.add(str(Path(run.path).parent))
-                    self._synced.add(run.path)
         for folder in folders | {str(self.folder)}:
             _sync(folder)
-        return {name: [[r.path, r.rows, r.size] for r in runs] for name, runs in live.items()}
+        return {name: [[r.path, r.rows, r.size, self._synced[r.path]] for r in runs] for name, runs in live.items()}
 
     def restore(self, runs: dict[str, Any]) -> None:
+        """Raises ``state.corrupt`` where a run is not as the checkpoint left it. Work: one reading of all of them."""
+        sound((path, crc) for entries in runs.values() for path, _, _, crc in map(_entry, entries))
         with self._lock:
-            self.runs = {name: [Run(*entry) for entry in entries] for name, entries in runs.items()}
-            self._synced = {entry[0] for entries in runs.values() for entry in entries}
+            self.runs = {name: [Run(*entry[:3]) for entry in entries] for name, entries in runs.items()}
+            self._synced = {path: crc for entries in runs.values() for path, _, _, crc in map(_entry, entries)}
 
     def collect(self, durable: dict[str, Any], also: Iterable[str] = ()) -> None:
         """Delete run files that neither the checkpoint, nor the live state, nor ``also`` (feeds) names."""
@@ -114,7 +116,7 @@ class Kept:
                     file.unlink(missing_ok=True)
             if left == 0 and not folder.name.startswith("merged"):
                 shutil.rmtree(folder, ignore_errors=True)
-        self._synced &= needed
+        self._synced = {path: crc for path, crc in self._synced.items() if path in needed}
 
     @property
     def size(self) -> dict[str, tuple[int, int, int]]:
@@ -143,6 +145,7 @@ class Kept:
 
     def _combine(self, name: str, runs: list[Run], start: int) -> Run:
         """Replace ``runs[start:]`` by one run. Steps only append, so the place in the live list stays."""
+        sound_now((run.path, self._synced.get(run.path, 0)) for run in runs[start:])  # else damage would be signed anew
         table = merge_runs([open_run(run.path) for run in runs[start:]])
         folder = self.folder / "merged"
         folder.mkdir(exist_ok=True)
@@ -157,6 +160,12 @@ class Kept:
                 self.runs[name] = now[:start] + ([run] if run.rows else []) + now[len(runs) :]
             self._coming.discard(str(path))
         return run
+
+
+def _entry(entry: Sequence[Any]) -> tuple[str, int, int, int]:
+    """A run as a checkpoint names it; before layout 7 without a checksum."""
+    path, rows, size, crc = (*entry, 0)[:4]
+    return path, rows, size, crc
 
 
 def by_arrangement(files: Iterable[Path]) -> dict[str, list[Path]]:

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
-from headrace.circuit.operators.publish import checksum
 from headrace.engine.again import differing
 from headrace.engine.backfill import Backfill, Bases, circuits, sync_folder
 from headrace.engine.clock import Ticks, with_clock
@@ -37,7 +36,7 @@ from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
 from headrace.state.rows import consolidate
-from headrace.state.run import open_run, write_run
+from headrace.state.run import checksum, open_run, write_run
 
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
 COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
@@ -259,7 +258,7 @@ class Maintainer:
                 name, version = b.compiled.schema.name, b.compiled.schema.version
                 self.catalog.set_view_state(name, version, "live")
                 self.catalog.put_error_rows(name, version, ())
-                self.catalog.put_base(b.compiled.feed, number, upto, b.paths, b.rows)
+                self.catalog.put_base(b.compiled.feed, number, upto, b.paths, b.rows, checksums(b.paths))
             if back:  # the steps before would not fill what these views keep
                 self.catalog.put_checkpoint(number, durable)
         if back:
@@ -328,7 +327,7 @@ class Maintainer:
                     paths, rows = bases[compiled.feed]
                     if name in records and records[name].feed == compiled.feed:
                         caught_up.append(self.backfill.caught_up(record, number, paths))
-                    self.catalog.put_base(compiled.feed, number, commit, paths, rows)
+                    self.catalog.put_base(compiled.feed, number, commit, paths, rows, checksums(paths))
                 self.catalog.put_view(record)
                 if name in broken:
                     self.catalog.put_error_rows(name, compiled.schema.version, broken[name].rows)
@@ -413,9 +412,9 @@ class Maintainer:
         if not paths:
             return []
         merged, count = self.merged(feed, paths)
-        checksum(Path(merged[0]), sync=True)
+        crc = checksum(Path(merged[0]), sync=True)
         sync_folder(str(Path(merged[0]).parent))
-        self.catalog.put_base(feed, self.number, self.frontier, merged, count)
+        self.catalog.put_base(feed, self.number, self.frontier, merged, count, [crc])
         return merged
 
     def merged(self, feed: str, paths: Sequence[str]) -> tuple[list[str], int]:
@@ -479,6 +478,10 @@ class Maintainer:
 
     def close(self) -> None:
         self.kept.close()
+
+
+def checksums(paths: Iterable[str]) -> list[int]:
+    return [checksum(Path(path), sync=False) for path in paths]
 
 
 def columns(tables: Mapping[str, Relation], views: Iterable[Compiled]) -> dict[str, tuple[str, ...]]:

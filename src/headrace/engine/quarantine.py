@@ -18,7 +18,6 @@ from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog
 from headrace.circuit.build import TABLE
 from headrace.circuit.operators.changes import COMMIT, SEQUENCE
-from headrace.circuit.operators.publish import checksum
 from headrace.circuit.operators.upsert import REFUSED
 from headrace.engine.backfill import sync_folder
 from headrace.engine.quarantined import sweep
@@ -27,7 +26,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import DELETE, INSERT, OPERATION, SELF, STRICT, UNCHANGED, UPDATE
 from headrace.serve import quarantine
-from headrace.state.run import column, open_run, write_run
+from headrace.state.run import checksum, column, open_run, write_run
 
 OPERATIONS = pa.array(["insert", "update", "delete"])
 assert (INSERT, UPDATE, DELETE) == (0, 1, 2)

@@ -37,6 +37,7 @@ CODES: dict[str, str] = {
     "log.layout": "The log was written by another version of Headrace.",
     # state
     "state.missing": "A file that the catalogue names is missing.",
+    "state.corrupt": "A file that the catalogue names is not as it was written.",
     "state.layout": "Kept files were written by another version of Headrace.",
     "state.full": "What is kept cannot be written: no space is left.",
     "state.mismatch": "A step that ran again after a crash gave a view other rows than it had published.",

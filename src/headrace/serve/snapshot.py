@@ -18,6 +18,7 @@ from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
+from headrace.serve.sound import File, sound
 from headrace.state.rows import consolidate
 from headrace.state.run import copies, open_run
 
@@ -151,13 +152,13 @@ def read(catalog: Catalog, record: ViewRecord, upto_step: int | None = None) -> 
     """(commit, contents) of a view version at its last published step, or at step ``upto_step``."""
     for attempt in range(ATTEMPTS):
         last = catalog.last_published()
-        paths, commit = files(
+        found, commit = named(
             catalog, record.feed, upto_step if upto_step is not None else (last.number if last else -1)
         )
         try:
-            tables = [open_run(path) for path in paths]
-        except HeadraceError:
-            if attempt == ATTEMPTS - 1:
+            tables = [open_run(path) for path in sound(found)]
+        except HeadraceError as error:
+            if attempt == ATTEMPTS - 1 or error.code == "state.corrupt":
                 raise
             time.sleep(POLL_S)
             continue
@@ -191,18 +192,20 @@ def as_of(catalog: Catalog, record: ViewRecord, commit: int) -> list[pa.Table]:
     """
     for attempt in range(ATTEMPTS):
         step, base = step_at(catalog, commit), catalog.base(record.feed)
-        start, paths = (base[0], base[2]) if base else (-1, [])
+        start = base[0] if base else -1
+        paths = catalog.base_files(record.feed)
         between = catalog.outputs(min(start, step), max(start, step), record.feed)
         begun = [s for s in catalog.steps() if s.after < commit < s.upto and s.published_us is not None]
         try:
-            kept, moved = [open_run(path) for path in paths], [open_run(output.path) for output in between]
+            kept = [open_run(path) for path in sound(paths)]
+            moved = [open_run(path) for path in sound((o.path, o.crc) for o in between)]
             kept += [
-                _of_instants(open_run(output.path), 0, commit - of.after)
+                _of_instants(open_run(path), 0, commit - of.after)
                 for of in begun
-                for output in catalog.outputs(of.number - 1, of.number, record.feed)
+                for path in sound((o.path, o.crc) for o in catalog.outputs(of.number - 1, of.number, record.feed))
             ]
-        except HeadraceError:
-            if attempt == ATTEMPTS - 1:
+        except HeadraceError as error:
+            if attempt == ATTEMPTS - 1 or error.code == "state.corrupt":
                 raise
         else:
             if catalog.base(record.feed) == base and step_at(catalog, commit) == step:
@@ -223,9 +226,9 @@ def count(catalog: Catalog, record: ViewRecord) -> int:
     """How many rows a view version has now: the sum of what its files say of themselves; no row is read."""
     for attempt in range(ATTEMPTS):
         last = catalog.last_published()
-        paths, _ = files(catalog, record.feed, last.number if last else -1)
+        found, _ = named(catalog, record.feed, last.number if last else -1)
         try:
-            return sum(copies(path) for path in paths)
+            return sum(copies(path) for path, _ in found)
         except HeadraceError:
             if attempt == ATTEMPTS - 1:
                 raise
@@ -249,10 +252,19 @@ def reached(catalog: Catalog, record: ViewRecord, frontier: int) -> int:
 
 
 def files(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[str], int]:
-    """The files that add up to a feed's contents after a step (base first), and the base's commit."""
+    """The files that add up to a feed's contents after a step (base first), and the base's commit.
+
+    Raises ``state.corrupt``.
+    """
+    found, commit = named(catalog, feed, upto_step)
+    return sound(found), commit
+
+
+def named(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[File], int]:
+    """As ``files``, which are not looked at."""
     base = catalog.base(feed)
-    start, commit, paths = (base[0], base[1], list(base[2])) if base else (-1, 0, [])
-    return paths + [o.path for o in catalog.outputs(start, upto_step, feed)], commit
+    start, commit = (base[0], base[1]) if base else (-1, 0)
+    return catalog.base_files(feed) + [(o.path, o.crc) for o in catalog.outputs(start, upto_step, feed)], commit
 
 
 def delta(record: ViewRecord, paths: Sequence[str], after: int = 0, last: int | None = None) -> pa.Table:
@@ -289,7 +301,7 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
     for step in catalog.steps():
         if step.published_us is None or step.upto <= after or step.upto > upto:
             continue
-        paths = [o.path for o in catalog.outputs(step.number - 1, step.number, record.feed)]
+        paths = sound((o.path, o.crc) for o in catalog.outputs(step.number - 1, step.number, record.feed))
         if paths and step.shape.each:
             rows, instants = apart(record, paths, after - step.after)
             starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))

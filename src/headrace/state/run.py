@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 
@@ -28,6 +29,17 @@ def write_run(path: Path, table: pa.Table) -> None:
     with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, table.schema, metadata=known) as writer:
         writer.write_table(table)
     temporary.rename(path)
+
+
+def checksum(path: Path, *, sync: bool) -> int:
+    """CRC-32 of a file; with ``sync`` its bytes are on disk when this returns."""
+    crc = 0
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            crc = zlib.crc32(piece, crc)
+        if sync:
+            os.fdatasync(file.fileno())
+    return crc
 
 
 def copies(path: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +13,7 @@ from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.task import current, gathered, keep
 from headrace.state.rows import consolidate
-from headrace.state.run import HASH, column
+from headrace.state.run import HASH, checksum, column
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -45,17 +43,6 @@ class Publish:
         yield pa.record_batch(
             [[self.circuit], [path], [table.num_rows], [crc]], names=["circuit", "path", "rows", "crc"]
         )
-
-
-def checksum(path: Path, *, sync: bool) -> int:
-    """CRC-32 of a file; with ``sync`` its bytes are on disk when this returns."""
-    crc = 0
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            crc = zlib.crc32(piece, crc)
-        if sync:
-            os.fdatasync(file.fileno())
-    return crc
 
 
 def publish(builder: Builder, delta: Flow, *, durable: bool) -> Flow:

@@ -1,0 +1,56 @@
+"""Files of views are read only when they are as they were written: each is checked once by a process that reads it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+
+from headrace.model.errors import HeadraceError
+from headrace.state.run import checksum
+
+KNOWN_MAX = 4096
+File = tuple[str, int]  # path and CRC-32; 0 where it was not written down
+
+_known: OrderedDict[str, None] = OrderedDict()
+
+
+def sound(files: Iterable[File]) -> list[str]:
+    """The paths. Raises ``state.corrupt``; that a file is missing is told by who opens it.
+
+    Work: one reading of each file that this process has not checked, about a second a gigabyte.
+    """
+    return [_once(path, crc) for path, crc in files]
+
+
+def sound_now(files: Iterable[File]) -> None:
+    """As ``sound``, also of files that were checked before: a disk may forget."""
+    for path, crc in files:
+        _check(path, crc)
+
+
+def _once(path: str, crc: int) -> str:
+    if path not in _known and _check(path, crc):
+        _known[path] = None
+        while len(_known) > KNOWN_MAX:
+            _known.popitem(last=False)
+    return path
+
+
+def _check(path: str, crc: int) -> bool:
+    """Whether the file could be looked at."""
+    if crc == 0:
+        return False
+    try:
+        found = checksum(Path(path), sync=False)
+    except FileNotFoundError:
+        return False
+    if found != crc:
+        raise HeadraceError(
+            "state.corrupt",
+            "a file of kept state or of a view is damaged",
+            where=path,
+            why=f"its CRC-32 is {found:08x}, written was {crc:08x}; the log is not concerned",
+            next="check the disk, and put the file back from a copy; `headrace log verify` checks the log",
+        )
+    return True
