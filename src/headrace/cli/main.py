@@ -14,6 +14,7 @@ from headrace.cli.commands import (
     apply,
     backup,
     demo,
+    doctor,
     drop,
     explain,
     frontier,
@@ -56,7 +57,7 @@ headrace watch VIEW              # its changes as they come
 # In the order in which they are used; the help shows them so.
 SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Begin", (demo, init)),
-    ("Run a project", (plan, up, apply, status, stop)),
+    ("Run a project", (doctor, plan, up, apply, status, stop)),
     ("Read views", (views, show, watch, sql, wait, frontier)),
     ("Look closer", (explain, verify, repair, test)),
     ("Keep safe", (backup, restore)),

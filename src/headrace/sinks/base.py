@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
+from headrace.model.finding import Finding
 from headrace.sinks.comparison import Comparison, Expected
 
 
@@ -26,6 +27,13 @@ class Sink(ABC):
         A store that was written from another log, or is beyond ``end``, the last commit of a step, holds nothing that
         can be carried on with: its views are marked stale and have version 0, and it is as new.
         """
+
+    def examine(self) -> Iterator[Finding]:
+        """All that is there and all that is missing, changing nothing (`headrace doctor`).
+
+        Raises ``HeadraceError`` for what ends the examination.
+        """
+        yield from ()
 
     @abstractmethod
     def held(self) -> dict[str, int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from headrace.model.errors import HeadraceError
+from headrace.model.finding import OK, Finding
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch
 
@@ -63,6 +64,16 @@ class Source(ABC):
     def warnings(self, tables: frozenset[str]) -> tuple[str, ...]:
         """What the user should know before these tables are followed."""
         return ()
+
+    def examine(self, wanted: Callable[[str], bool]) -> Iterator[Finding]:
+        """All that is there and all that is missing, changing nothing (`headrace doctor`).
+
+        ``wanted``: whether views read the table of that name. Raises ``HeadraceError`` for what ends the examination.
+        """
+        del wanted
+        yield Finding(
+            OK, f"offers {', '.join(sorted(relation.name for relation in self.relations())) or 'no table yet'}"
+        )
 
     @abstractmethod
     def start(self, tables: frozenset[str], position: str | None) -> None:

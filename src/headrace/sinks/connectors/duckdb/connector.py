@@ -6,6 +6,7 @@ between, the user's own ``duckdb`` can read it. As long as that has it open, a w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +18,7 @@ import duckdb
 from headrace.formats.options import validate
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
+from headrace.model.finding import OK, Finding
 from headrace.sinks.base import Sink
 from headrace.sinks.comparison import Comparison, Expected
 from headrace.sinks.connectors.duckdb.compare import Compare
@@ -73,6 +75,14 @@ class DuckdbSink(Sink):
         """Takes the sink over. Raises ``sink.connect``, ``sink.rights``."""
         self._transaction(partial(self._take_over, end))
         return self._reached
+
+    def examine(self) -> Iterator[Finding]:
+        there = self._path if self._path.exists() else next(p for p in self._path.parents if p.exists())
+        if not os.access(there, os.W_OK) or not os.access(self._path.parent if there == self._path else there, os.W_OK):
+            raise self._no_rights(f"no right to write {there}")
+        if there != self._path and not there.is_dir():
+            raise self._not_open(f"{there} is no folder", "check the `path` of the sink")
+        yield Finding(OK, f"the DuckDB file {self._path} can be written")
 
     def held(self) -> dict[str, int]:
         """Views whose table is there and ours, and whose declared key is still the one it was made with."""

@@ -19,12 +19,14 @@ from psycopg import errors as pg_errors
 from headrace.formats.options import validate
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
+from headrace.model.finding import Finding
 from headrace.sinks.base import Sink
 from headrace.sinks.comparison import Comparison, Expected
 from headrace.sinks.connectors.postgres import errors
 from headrace.sinks.connectors.postgres.compare import Compare
 from headrace.sinks.connectors.postgres.config import PostgresOptions, parameters
 from headrace.sinks.connectors.postgres.each import DIVERGED, FENCED, Each
+from headrace.sinks.connectors.postgres.examine import examine
 from headrace.sinks.connectors.postgres.progress import Progress
 from headrace.sinks.connectors.postgres.quarantine import PostgresQuarantine, unheld
 from headrace.sinks.connectors.postgres.tables import PLAN_SMALL, Row, Tables, null_patterns
@@ -106,6 +108,13 @@ class PostgresSink(Sink):
                     raise
                 self._transaction(self._end_older_instances)
         return self._transaction(lambda: self._take_over(end, LOCK_WAIT_MS))
+
+    def examine(self) -> Iterator[Finding]:
+        connection = self._connect()
+        try:
+            yield from examine(connection, self._options.schema_name)
+        finally:
+            connection.close()
 
     def held(self) -> dict[str, int]:
         """Views whose table is there and ours, and whose declared key is still the one it was made with."""

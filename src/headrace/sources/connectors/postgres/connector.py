@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from headrace.formats import options as option_checks
 from headrace.model.errors import HeadraceError
+from headrace.model.finding import Finding
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
 from headrace.sources.connectors.postgres import announce, changes, form, introspect, position, setup, watch
 from headrace.sources.connectors.postgres.config import PostgresOptions
+from headrace.sources.connectors.postgres.examine import examine
 from headrace.sources.connectors.postgres.introspect import SourceTable
 from headrace.sources.connectors.postgres.layouts import Layouts
 from headrace.sources.connectors.postgres.loading import Loading, set_aside
@@ -95,20 +97,19 @@ class PostgresSource(Source):
         return tuple(self._offered(self._announced[name]) for name in found)
 
     def _offered(self, relation: Relation) -> Relation:
-        gone = self._gone.get(relation.name, ())
-        return replace(relation, columns=tuple(c for c in relation.columns if c.name not in gone))
+        left = tuple(c for c in relation.columns if c.name not in self._gone.get(relation.name, ()))
+        return replace(relation, columns=left)
 
     def warnings(self, tables: frozenset[str]) -> tuple[str, ...]:
         """What following these tables means for the database and its users; one sentence or two each."""
         with setup.told(self._where), setup.connect(self._conninfo(), self._where) as connection:
             chosen = introspect.choose(introspect.tables(connection, self._options), tables, self._where)
             found = [text for table in chosen for text in announce.warnings(table)]
-            try:
-                setup.check_server(connection, self._where)
-                setup.check_rights(connection, chosen, self._where)
-            except HeadraceError as error:
-                found.append(f"{error.what}: {error.next or error.why}")
+            found += setup.lacking(connection, chosen, self._where)
         return tuple(found)
+
+    def examine(self, wanted: Callable[[str], bool]) -> Iterator[Finding]:
+        return examine(self._options, self._conninfo(), self._slot, self._publication, self._where, wanted)
 
     # --- start and stop ---------------------------------------------------------------------------------------------
 
@@ -373,10 +374,7 @@ class PostgresSource(Source):
     # --- what no row tells ------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Tables that changed otherwise than by rows are copied anew beside the stream; log held back is told.
-
-        What cannot go on ends once the stream has brought what came before.
-        """
+        """Tables that changed otherwise than by rows are copied anew; what cannot go on ends after all before it."""
         now = time.monotonic()
         if now < self._look_at or self._ending is not None:
             return

@@ -117,6 +117,16 @@ def check_rights(connection: psycopg.Connection[Any], tables: Iterable[SourceTab
         )
 
 
+def lacking(connection: psycopg.Connection[Any], tables: Iterable[SourceTable], where: str) -> list[str]:
+    """What following the tables would end with first, as one text, or nothing."""
+    try:
+        check_server(connection, where)
+        check_rights(connection, tables, where)
+    except HeadraceError as error:
+        return [f"{error.what}: {error.next or error.why}"]
+    return []
+
+
 def _lacking(connection: psycopg.Connection[Any], tables: list[SourceTable]) -> str:
     parts = [] if may_replicate(connection) else ["REPLICATION"]
     parts += sorted({f"USAGE on schema {table.schema}" for table in tables if not table.may_use_schema})
@@ -175,14 +185,33 @@ class Publication:
             self.add([table for table in tables if table.oid not in members])
             self.keep_only(tables)
             return
-        clause = sql.SQL(" FOR TABLE {}").format(listing(tables, ONLY)) if tables else sql.SQL("")
-        self._run(
-            sql.SQL("CREATE PUBLICATION {}{} WITH (publish_via_partition_root = true)").format(self._identifier, clause)
-        )
+        self._run(self._creation(tables))
 
     def add(self, tables: Sequence[SourceTable]) -> None:
         if tables:
-            self._run(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(self._identifier, listing(tables, ONLY)))
+            self._run(self._addition(tables))
+
+    def creating(self, tables: Sequence[SourceTable]) -> str:
+        """The statement that makes it."""
+        return self._creation(tables).as_string(self._connection)
+
+    def adding(self, tables: Sequence[SourceTable]) -> str:
+        """The statement that adds the tables to it."""
+        return self._addition(tables).as_string(self._connection)
+
+    def is_ours(self) -> bool:
+        """Whether the role may change it."""
+        query = "SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = %s"
+        return bool(_one(self._connection, query, self.name))
+
+    def _creation(self, tables: Sequence[SourceTable]) -> sql.Composed:
+        clause = sql.SQL(" FOR TABLE {}").format(listing(tables, ONLY)) if tables else sql.SQL("")
+        return sql.SQL("CREATE PUBLICATION {}{} WITH (publish_via_partition_root = true)").format(
+            self._identifier, clause
+        )
+
+    def _addition(self, tables: Sequence[SourceTable]) -> sql.Composed:
+        return sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(self._identifier, listing(tables, ONLY))
 
     def keep_only(self, tables: Sequence[SourceTable]) -> None:
         """Take every other table out; a publication FOR ALL TABLES or of another owner stays as it is."""
@@ -228,11 +257,7 @@ class Publication:
 
     def drop(self) -> None:
         """Remove it; another owner's stays."""
-        if _one(
-            self._connection,
-            "SELECT count(*) FROM pg_publication WHERE pubname = %s AND pg_has_role(pubowner, 'USAGE')",
-            self.name,
-        ):
+        if self.is_ours():
             self._run(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(self._identifier))
 
     def _run(self, statement: sql.Composed) -> None:
