@@ -18,7 +18,7 @@ from headrace.catalog.store import Catalog, StepShape
 from headrace.model.errors import HeadraceError
 
 # What came with each layout: tables, and columns of tables that were there.
-NEW_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay")}
+NEW_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",)}
 NEW_COLUMNS = {3: (("step", "each"),), 7: (("base", "crcs"),)}
 
 

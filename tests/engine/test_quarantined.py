@@ -19,6 +19,7 @@ import pytest
 from headrace.catalog.quarantine import Change, SetAside
 from headrace.catalog.store import Catalog
 from headrace.control.verbs import call
+from headrace.engine import quarantined
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
@@ -136,6 +137,17 @@ def test_what_was_dropped_does_not_come_back_when_its_table_is_made_again_from_t
     assert kept.catalog.left(Change("orders", 3, 1)) is None
 
 
+def test_a_file_that_a_backup_copies_stays_until_the_next_time(kept: Kept) -> None:
+    kept.keep("orders", 1, [(3, 1, "a")])
+    kept.keep("orders", 2, [(5, 1, "b")])
+    quarantined.drop(kept.catalog, quarantine.Chosen(ids=("orders:3:1",)))
+    folder = kept.folder / ".headrace/quarantine"
+    quarantined.sweep(folder, kept.catalog, [str(kept.path("orders", 1))])
+    assert sorted(folder.iterdir()) == [kept.path("orders", 1), kept.path("orders", 2)]
+    quarantined.sweep(folder, kept.catalog)
+    assert list(folder.iterdir()) == [kept.path("orders", 2)]
+
+
 def test_a_file_of_an_earlier_version_counts_the_changes_of_each_commit(kept: Kept) -> None:
     kept.keep("visits", 2, [(3, 1, "a"), (3, 2, "b"), (5, 1, "c"), (6, 1, "d"), (6, 2, "e")], earlier=True)
     kept.check()
@@ -155,9 +167,9 @@ def test_show_tells_all_of_a_change_and_the_commands_to_go_on_with(kept: Kept) -
     lines = headrace(kept.folder, "show", "orders:7:2").stdout.splitlines()
     assert lines[:7] == [
         "orders:7:2",
-        '  commit:  7  2026-03-01T08:00:00.000007Z  shop  {"n":7}',
-        "  change:  insert",
-        f"  reason:  {REASON}",
+        '  commit: 7  2026-03-01T08:00:00.000007Z  shop  {"n":7}',
+        "  change: insert",
+        f"  reason: {REASON}",
         "  row:",
         "    id = 702",
         "    note = \\u001b[2J",
@@ -171,7 +183,8 @@ def test_show_tells_all_of_a_change_and_the_commands_to_go_on_with(kept: Kept) -
 @pytest.mark.parametrize(
     ("id", "why"),
     [
-        ("orders", "an id is TABLE:COMMIT:N"),
+        ("orders", "an id is TABLE:COMMIT:N of a change, SOURCE:N of a row that a source could not read"),
+        ("shop:1", "nothing with that id was ever set aside"),
         ("orders:3:9", "nothing with that id was ever set aside"),
         ("orders:3:1", "it was dropped"),
     ],

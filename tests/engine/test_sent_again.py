@@ -8,6 +8,7 @@ log is read back and compared with what the dict says should be there. No Spark.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
-from headrace.model.transaction import SELF, STRICT, TransactionBatch, TransactionOrigin
+from headrace.model.transaction import SELF, STRICT, RefusedRow, TransactionBatch, TransactionOrigin
 from headrace.serve import history, quarantine
 from headrace.state.run import write_run
 
@@ -35,6 +36,17 @@ VISITS = Relation("visits", (Column("page", "string"), Column("n", "double")))
 TYPES = {"orders": [pa.int32(), pa.string(), pa.decimal128(6, 2)], "visits": [pa.string(), pa.float64()]}
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 BEFORE = 9  # commits of the log before anything is sent again
+
+
+class Files:
+    """A source of visits: a payload is a page, in lower case."""
+
+    def reread(self, refused: RefusedRow) -> dict[str, pa.Table]:
+        page = refused.payload.decode()
+        if not page.islower():
+            raise HeadraceError("source.row", f"{page} is not in lower case", where=refused.place)
+        values = [pa.array([0], pa.int32()), pa.array([0], pa.int8()), pa.array([page]), pa.array([None], pa.float64())]
+        return {"visits": pa.table(values, names=["_t", "_op", "page", "n"])}
 
 
 class Shop:
@@ -53,7 +65,8 @@ class Shop:
         self.catalog, self.log = Catalog(self.state / "catalog.db"), LogWriter(self.state / "log")
         pipeline: Any = SimpleNamespace(
             project=SimpleNamespace(path=self.folder), folder=self.state, catalog=self.catalog, log=self.log,
-            on_engine=lambda work: work(), maintainer=SimpleNamespace(frontier=0), stopping=False,
+            on_engine=lambda work: work(), maintainer=SimpleNamespace(frontier=0, lock=threading.Lock(), pins={}), stopping=False,
+            sources={"files": Files()},
         )  # fmt: skip
         self.quarantine = Quarantined(pipeline)
         self.quarantine.begin()
@@ -268,3 +281,50 @@ def test_a_log_without_room_leaves_it_where_it_was(shop: Shop, monkeypatch: pyte
     assert shop.there() == list(AS_THEY_WERE)
     assert shop.catalog.open_replays() == []
     assert shop.quarantine.replay(wait_s=0)["changes"] == 5
+
+
+def visit(page: str) -> dict[str, Any]:
+    return {"table": "visits", "op": INSERT, "row": {"page": page, "n": None}}
+
+
+def test_rows_that_a_source_could_not_read_go_as_it_reads_them_now(shop: Shop) -> None:
+    pages = [RefusedRow("visits", f"a.csv:{n}", "?", page, "csv") for n, page in enumerate((b"One", b"two", b"Six"))]
+    assert shop.catalog.keep_refused("files", pages, 0) == [1, 2, 3]
+    first, second, third = "files:1", "files:2", "files:3"
+    assert shop.there() == [*AS_THEY_WERE, first, second, third]
+    wrong = refused(lambda: shop.quarantine.replay(second, first, wait_s=0))
+    assert (wrong.code, wrong.where) == ("source.row", "files:1 (a.csv:0)")
+    assert refused(lambda: shop.quarantine.replay(second, as_="insert", wait_s=0)).code == "quarantine.replay"
+    assert refused(lambda: shop.quarantine.fix(first, {"page": "one"}, wait_s=0)).code == "quarantine.replay"
+    assert (shop.there(), shop.sent()) == ([*AS_THEY_WERE, first, second, third], [])
+    assert shop.quarantine.replay(second, "visits:5:1", wait_s=0)["changes"] == 2
+    shop.quarantine.fix(first, row="one", wait_s=0)
+    assert shop.sent() == [[AS_THEY_WERE["visits:5:1"], visit("two")], [visit("one")]]
+    assert refused(lambda: shop.quarantine.replay(first, wait_s=0)).why == f"it was sent again in commit {BEFORE + 2}"
+    assert shop.quarantine.drop(table="visits") == 1
+    assert refused(lambda: shop.quarantine.replay(third, wait_s=0)).why == "it was dropped"
+    assert shop.there() == [id for id in AS_THEY_WERE if id.startswith("orders")]
+
+
+@pytest.mark.parametrize("in_log", [False, True])
+def test_killed_in_between_a_refused_row_is_sent_once_or_still_there(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, in_log: bool
+) -> None:
+    shop.catalog.keep_refused("files", [RefusedRow("visits", "a.csv:1", "?", b"one", "csv")], 0)
+    append = shop.log.append
+
+    def dies(batch: TransactionBatch) -> int:
+        if in_log:
+            append(batch)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shop.log, "append", dies)
+        with pytest.raises(KeyboardInterrupt):
+            shop.quarantine.replay("files:1", wait_s=0)
+    shop.close()
+    shop.open()
+    if not in_log:
+        assert (shop.there()[-1], shop.sent()) == ("files:1", [])
+        shop.quarantine.replay("files:1", wait_s=0)
+    assert (shop.there(), shop.sent()) == ([*AS_THEY_WERE], [[visit("one")]])

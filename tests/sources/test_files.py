@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -364,3 +365,48 @@ def test_close_ends_a_poll_that_waits(tmp_path: Path) -> None:
     assert follower.source.poll(30) is None
     assert time.monotonic() - begun < 10
     timer.join()
+
+
+def test_bad_rows_are_kept_and_the_others_of_the_file_flow_on(tmp_path: Path) -> None:
+    columns = {"id": "int not null", "amount": "decimal(4,2)"}
+    follower = Follower(tmp_path, columns=columns, key="id", on_error="quarantine", on_conflict="replace")
+    folder = tmp_path / "in"
+    (folder / "1.jsonl").write_text(lines({"id": 1, "amount": "1.00"}) + "{\n" + lines({"id": 2, "amount": "123.00"}))
+    (folder / "2.csv").write_text("amount,id\n2.00,3\n2.00\n")
+    (folder / "3.jsonl").write_text(lines({"id": "x"}))
+    batches = []
+    while sum(len(batch.origins) for batch in batches) < 3:
+        batch = follower.poll()
+        assert batch is not None
+        follower.source.confirm(batch, 1)
+        batches.append(batch)
+    rows = [row for batch in batches for row in batch.changes["events"].select(["id", "amount"]).to_pylist()]
+    assert rows == [{"id": 1, "amount": Decimal("1.00")}, {"id": 3, "amount": Decimal("2.00")}]
+    positions = [origin.position for batch in batches for origin in batch.origins]
+    assert json.loads(positions[-1])["files"].keys() == {"1.jsonl", "2.csv", "3.jsonl"}
+    starts = [0]
+    for batch in batches:
+        starts.append(starts[-1] + len(batch.origins))
+    refused = [
+        (start + row.ordinal, row.place, row.payload, row.form)
+        for start, batch in zip(starts, batches, strict=False)
+        for row in batch.refused
+    ]
+    assert refused == [
+        (0, f"{folder}/1.jsonl:2", b"{", "json"),
+        (0, f"{folder}/1.jsonl:3", b'{"id": 2, "amount": "123.00"}', "json"),
+        (1, f"{folder}/2.csv:3", b"amount,id\n2.00", "csv"),
+        (2, f"{folder}/3.jsonl:1", b'{"id": "x"}', "json"),
+    ]
+    assert follower.nothing()
+    kept = [row for batch in batches for row in batch.refused]
+    for row in kept:
+        with pytest.raises(HeadraceError) as raised:
+            follower.source.reread(row)
+        assert (raised.value.code, raised.value.where) == ("source.row", row.place)
+    wider = FilesSource("events", {"path": "in", "columns": {**columns, "amount": "decimal(6,2)"}}, "", tmp_path)
+    assert wider.reread(kept[1])["events"].to_pylist() == [{"_t": 0, "_op": 0, "id": 2, "amount": Decimal("123.00")}]
+    right = replace(kept[2], payload=b"amount,id\n2.00,9")
+    assert follower.source.reread(right)["events"].to_pylist() == [
+        {"_t": 0, "_op": 0, "id": 9, "amount": Decimal("2.00")}
+    ]

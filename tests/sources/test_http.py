@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pushing import ORDERS, TABLES, Start, insert, order, starting
 
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
+from headrace.model.transaction import RefusedRow
 from headrace.sources.connectors.http.connector import HttpSource
 
 
@@ -273,3 +275,61 @@ def test_batches_keep_every_change_in_order(transactions: list[list[tuple[str, s
         held = batch.changes[table].to_pylist() if table in batch.changes else []
         assert [(r["_t"], r["_op"], r.get("_unchanged"), r["id"], r["n"]) for r in held] == rows
     source.close()
+
+
+class Kept:
+    """A quarantine that keeps everything, in order."""
+
+    def __init__(self) -> None:
+        self.rows: list[RefusedRow] = []
+
+    def keep(self, refused: RefusedRow) -> str:
+        self.rows.append(refused)
+        return f"shop:{len(self.rows)}"
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_request_with_a_bad_row_is_kept_whole_where_its_source_says_so(start: Start, lines: bool) -> None:
+    running, kept = start(on_error="quarantine"), Kept()
+    running.source.keeper = kept
+    good, bad = insert("clicks", {"page": "a", "n": 1}), insert("orders", order(1), order(2, total="1.001"))
+    body = b"\n".join(json.dumps(t).encode() for t in (good, bad)) if lines else json.dumps([good, bad]).encode()
+    kind = "application/x-ndjson" if lines else "application/json"
+    for _ in range(2):  # sent again with its key, it is the same one
+        answer = running.client.post(
+            "/transactions", content=body, headers={"Content-Type": kind, "Idempotency-Key": "k"}
+        )
+        assert answer.status_code == 202
+        assert (answer.json()["quarantined"], answer.json()["error"]["code"]) == ("shop:1", "source.row")
+    assert running.engine.kept == []
+    (row,) = kept.rows
+    assert (row.relation, row.place, row.payload, row.form) == (
+        "orders", "transaction 2, table 'orders', change 2", body, "request",
+    )  # fmt: skip
+    with pytest.raises(HeadraceError) as raised:
+        running.source.reread(row)
+    assert raised.value.code == "source.row"
+    right = replace(row, payload=body.replace(b"1.001", b"1.01"))
+    changes = running.source.reread(right)
+    assert [(r["_t"], r["_op"], r["page"], r["n"]) for r in changes["clicks"].to_pylist()] == [(0, 0, "a", 1)]
+    assert [(r["_t"], r["id"], str(r["total"])) for r in changes["orders"].to_pylist()] == [
+        (0, 1, "None"), (0, 2, "1.01"),
+    ]  # fmt: skip
+    for wrong in (b"{", b'{"changes": [{"table": "nowhere", "row": {}}]}'):
+        assert running.client.post("/transactions", content=wrong).status_code in (400, 422)
+    with pytest.raises(HeadraceError, match=r"source\.row"):
+        running.source.submit(bad).result(20)  # who pushes from this process has the answer
+    assert len(kept.rows) == 1
+    assert running.push(good).json() == {"commit": 1}
+
+
+def test_a_request_that_cannot_be_kept_is_refused(start: Start) -> None:
+    running = start(on_error="quarantine")
+
+    class Full:
+        def keep(self, refused: RefusedRow) -> str:
+            raise OSError("no space")
+
+    running.source.keeper = Full()
+    answer = running.push(insert("orders", order("x")))
+    assert (answer.status_code, answer.json()["code"]) == (503, "log.failed")

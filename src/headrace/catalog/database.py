@@ -16,9 +16,9 @@ import orjson
 
 from headrace.model.errors import HeadraceError
 
-LAYOUT = 7
+LAYOUT = 8
 # What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
-_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay")}
+_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",)}
 _COLUMNS = {
     3: ("step add column each integer not null default 0",),
     7: ("base add column crcs text not null default '[]'",),
@@ -50,6 +50,9 @@ create table settled (relation text not null, log_commit integer not null, place
     at_us integer not null, primary key (relation, log_commit, place)) strict, without rowid;
 create table replay (number integer primary key autoincrement, after integer not null, log_commit integer,
     at_us integer not null) strict;
+create table refused (number integer primary key autoincrement, source text not null, relation text not null,
+    place text not null, reason text not null, form text not null, payload blob not null, at_us integer not null,
+    after integer, position text, log_commit integer, replay integer, gone_us integer) strict;
 """
 
 

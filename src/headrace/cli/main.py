@@ -109,7 +109,7 @@ app.add_typer(_log, name="log", rich_help_panel="Look closer")
 
 _quarantine = typer.Typer(
     cls=SectionHelp,
-    help="What tables could not take: look at it, correct it, send it again, drop it.",
+    help="Look at what was not taken in, correct it, send it again, drop it.",
     no_args_is_help=True,
 )
 for _name, _module in (

@@ -35,9 +35,12 @@ def chosen(
         raise typer.BadParameter("name one ID or more, or give --table TABLE, or --all")
     from headrace.serve import quarantine
 
-    changes = quarantine.asked(path, quarantine.Chosen(tuple(ids or ()), table))
-    upto = max((change["commit"] for change in changes), default=0)
-    return {"ids": ids or [], "table": table, "upto": upto}, changes
+    with quarantine.opened(path) as catalog:
+        found = quarantine.chosen(catalog, quarantine.Chosen(tuple(ids or ()), table))
+    entries = found.shown()
+    upto = max((entry["commit"] for entry in entries if "payload" not in entry), default=0)
+    refused_upto = max((entry.number for entry in found.refused), default=0)
+    return {"ids": ids or [], "table": table, "upto": upto, "refused_upto": refused_upto}, entries
 
 
 def confirm(changes: Sequence[dict[str, Any]], verb: str) -> None:

@@ -25,6 +25,6 @@ def alone(path: Path, arguments: Mapping[str, Any], progress: Progress) -> dict[
         catalog = Catalog(catalog_path(path), read_only=True)
         try:
             target = backup.begin(Path(str(arguments["to"])))
-            return backup.copy(path, backup.cut(catalog, target), target, progress)
+            return backup.copy(path, backup.cut(catalog, path, target), target, progress)
         finally:
             catalog.close()

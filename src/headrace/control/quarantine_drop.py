@@ -11,26 +11,32 @@ from headrace.control.running import Progress, Running
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """``{"dropped": how many}``. Of ``ids``, of a ``table``, or all; ``upto``: of commits up to that one."""
-    ids, table, upto = asked(arguments)
-    return {"dropped": running.pipeline.quarantine.drop(*ids, table=table, upto=upto)}
+    """``{"dropped": how many}``. As ``serve.quarantine.Chosen``: ``ids``, ``table``, ``upto``, ``refused_upto``."""
+    return {"dropped": running.pipeline.quarantine.drop(*ids(arguments), **bounds(arguments))}
 
 
 def alone(path: Path, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """The same while nothing runs: no Spark is started."""
     from headrace.catalog.store import Catalog
-    from headrace.engine.quarantined import drop
-    from headrace.serve.quarantine import Chosen
+    from headrace.engine.quarantined import drop, sweep
+    from headrace.serve.quarantine import FOLDER, Chosen
     from headrace.serve.snapshot import catalog_path
 
     with lock.hold(path, "headrace quarantine drop"):
         catalog = Catalog(catalog_path(path))
         try:
-            return {"dropped": drop(catalog, path, Chosen(*asked(arguments)))}
+            dropped = drop(catalog, Chosen(ids(arguments), **bounds(arguments)))
+            sweep(catalog_path(path).parent / FOLDER, catalog)
+            return {"dropped": dropped}
         finally:
             catalog.close()
 
 
-def asked(arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None, int | None]:
-    """(ids, table, upto) of a call."""
-    return tuple(str(id) for id in arguments.get("ids") or ()), arguments.get("table"), arguments.get("upto")
+def ids(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ids that a call names."""
+    return tuple(str(id) for id in arguments.get("ids") or ())
+
+
+def bounds(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What else a call says of which entries it means."""
+    return {name: arguments.get(name) for name in ("table", "upto", "refused_upto")}

@@ -19,11 +19,14 @@ Progress = Callable[[dict[str, Any]], None]
 class QuarantineVerbs(Protocol):
     """``headrace.engine.quarantined.Quarantined``."""
 
-    def drop(self, *ids: str, table: str | None = None, upto: int | None = None) -> int: ...
+    def drop(
+        self, *ids: str, table: str | None = None, upto: int | None = None, refused_upto: int | None = None
+    ) -> int: ...
 
     def replay(
-        self, *ids: str, table: str | None = None, upto: int | None = None, as_: str | None = None
-    ) -> dict[str, Any]: ...
+        self, *ids: str, table: str | None = None, upto: int | None = None, refused_upto: int | None = None,
+        as_: str | None = None,
+    ) -> dict[str, Any]: ...  # fmt: skip
 
     def fix(
         self, id: str, *, row: str | None = None, cells: Mapping[str, str] | None = None,

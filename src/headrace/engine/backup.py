@@ -1,8 +1,8 @@
 """A project copied while it runs, consistent at one commit, and put back elsewhere. Needs no Spark.
 
 The catalogue says which files make up the state of one step; none of them ever changes, so they may be copied after
-the cut, as long as they are held. The log grows meanwhile: it is copied as far as it is durable after the cut, so
-that it is never behind the state. ``backup.json`` comes last: without it a copy is not whole.
+the cut, as long as they are held. The log grows meanwhile: it is copied as far as it is durable at the cut, after the
+catalogue, so that it is never behind the state. ``backup.json`` comes last: without it a copy is not whole.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from headrace.engine.connectors import make_source
 from headrace.log.layout import MARK_NAME, Mark, segment_name
 from headrace.log.segment import Segment, read_mark, segment_names
 from headrace.model.errors import HeadraceError
+from headrace.serve.quarantine import FOLDER as QUARANTINE
 from headrace.serve.snapshot import catalog_path
 
 LAYOUT = 1
@@ -36,21 +37,29 @@ Progress = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The state of one step: its commit, and the files that the copied catalogue names, from .headrace on."""
+    """The state of one step: its commit, and the files that the copied catalogue names, from .headrace on.
+
+    ``mark``: how far the log was durable then.
+    """
 
     commit: int
     files: tuple[str, ...]
+    mark: Mark
 
 
-def cut(catalog: Catalog, target: Path) -> Cut:
-    """Copies the catalogue as it is now. The files that it names must stay until they are copied too."""
+def cut(catalog: Catalog, project: Path, target: Path) -> Cut:
+    """Copies the catalogue as it is now. The files that it names must stay until they are copied too.
+
+    What enters the log together with the catalogue (the quarantine) must not do so meanwhile.
+    """
     place = target / KEPT / catalog_path(Path()).name
     place.parent.mkdir(parents=True)
     catalog.copy_to(place)
+    mark = read_mark(project / STATE / _LOG) or Mark(0, 0, 0)
     copied = Catalog(place, read_only=True)
     try:
         last = copied.last_published()
-        return Cut(last.upto if last else 0, tuple(copied.stored(path) for path in copied.files()))
+        return Cut(last.upto if last else 0, tuple(copied.stored(path) for path in copied.files()), mark)
     finally:
         copied.close()
 
@@ -70,8 +79,7 @@ def begin(target: Path) -> Path:
 
 def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[str, Any]:
     """The rest of a backup: state, log, definitions. ``{"folder", "commit", "log_end", "files", "bytes"}``."""
-    home = project / STATE
-    mark = read_mark(home / _LOG) or Mark(0, 0, 0)
+    mark = made.mark
     jobs = list(_jobs(project, made, mark))
     total, done = sum(size for _, _, size in jobs), 0
     files: dict[str, list[int]] = {}
@@ -136,7 +144,7 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
-        elsewhere = inside.parts[0] in (_LOG, _STATE, "lock") or inside.name.startswith("catalog.db")
+        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, "lock") or inside.name.startswith("catalog.db")
         if file.is_file() and not elsewhere and inside.as_posix() not in made.files:
             yield file, f"{KEPT}/{inside.as_posix()}", file.stat().st_size
     for name in DEFINITIONS:

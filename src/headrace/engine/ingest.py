@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
+from headrace.model.transaction import TransactionBatch
 from headrace.sources.base import Source
 
 POLL_S = 0.1
@@ -30,12 +31,17 @@ class Ingest(threading.Thread):
         tables: frozenset[str],
         tell: Callable[[dict[str, Any]], None],
         begun: Callable[[], None] | None = None,
+        append: Callable[[TransactionBatch], int] | None = None,
     ) -> None:
-        """With ``begun`` the source begins as if it were new; it is called once the log has what came first."""
+        """With ``begun`` the source begins as if it were new; it is called once the log has what came first.
+
+        ``append``: how a batch enters the log, where that is more than ``log.append``.
+        """
         super().__init__(name=f"headrace-source-{source.name}", daemon=True)
         self.source, self.log, self.tell = source, log, tell
         self.tables = tables
         self.begun = begun
+        self.append = append or log.append
         self.error: HeadraceError | None = None
         self.rows = 0
         self.ready = threading.Event()
@@ -111,7 +117,7 @@ class Ingest(threading.Thread):
                     self.caught_up.set()
                 continue
             try:
-                first = self.log.append(batch)
+                first = self.append(batch)
             except HeadraceError as error:
                 self.source.reject(batch, error)
                 if error.code != "log.full":

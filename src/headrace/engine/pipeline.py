@@ -23,6 +23,7 @@ from headrace.engine.batch import Batch, kept_rows, table_contents
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
+from headrace.engine.door import Door
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
@@ -71,6 +72,7 @@ class Pipeline:
         self._stopped = threading.Event()
         self._waits = Waits(self)
         self.quarantine = Quarantined(self)
+        self.doors = threading.Lock()  # held while something enters the log and the quarantine together
         self._thread: threading.Thread | None = None
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
         self._goal: int | None = None  # the log's end when every source had caught up
@@ -329,12 +331,13 @@ class Pipeline:
         """Each source follows the tables that views use, and no other."""
         for name, source in self.sources.items():
             source.answers = self
+            source.keeper = door = Door(name, self.catalog, self.log, self.doors, self.tell)
             wanted = frozenset(t for t in compilation.tables if tables[t][0] == name)
             if name in self.ingests:
                 self.ingests[name].follow(wanted)
             elif self._thread is not None or not self._stopping.is_set():
                 begun = partial(self.catalog.set_meta, ANEW + name, "") if self.catalog.meta(ANEW + name) else None
-                self.ingests[name] = Ingest(source, self.log, wanted, self.tell, begun)
+                self.ingests[name] = Ingest(source, self.log, wanted, self.tell, begun, door.append)
                 self.ingests[name].start()
 
     def discover(self) -> None:
@@ -449,7 +452,8 @@ class Pipeline:
 
         def held() -> tuple[backup.Cut, int]:
             self.maintainer.checkpoint()
-            made = backup.cut(self.catalog, target)
+            with self.doors:
+                made = backup.cut(self.catalog, self.project.path, target)
             return made, self.maintainer.hold(str(self.folder / name) for name in made.files)
 
         made, ticket = self.on_engine(held)

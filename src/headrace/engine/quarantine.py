@@ -20,7 +20,6 @@ from headrace.circuit.build import TABLE
 from headrace.circuit.operators.changes import COMMIT, SEQUENCE
 from headrace.circuit.operators.upsert import REFUSED
 from headrace.engine.backfill import sync_folder
-from headrace.engine.quarantined import sweep
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -89,7 +88,6 @@ class Quarantine:
         with self.catalog.transaction():
             self.catalog.forget_set_aside(relation.name)
             self.catalog.put_set_aside(self.keep(files, {relation.name: relation}, number, 0, upto))
-        sweep(self.folder, self.catalog)
 
     def rows(self, relation: Relation, files: Iterable[Path], after: int, upto: int) -> pa.Table:
         """``quarantine.HEAD``, then the table's columns, in the order of the log."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -9,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headrace.catalog.quarantine import SetAside
+from headrace.catalog.quarantine import Refused, SetAside
 from headrace.catalog.store import Catalog
 from headrace.engine import replay
+from headrace.engine.door import settle
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
-from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
+from headrace.model.transaction import SELF, Form, RefusedRow, TransactionBatch, TransactionOrigin
 from headrace.serve import quarantine
-from headrace.serve.quarantine import FOLDER, Chosen
-from headrace.serve.snapshot import STATE
+from headrace.serve.quarantine import FOLDER, Chosen, Found
 
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 WAIT_S = 10.0  # at most, until the step over what was sent again is published
 LOOK_S = 0.01
-Parts = list[tuple[str, pa.Table]]
+Changes = dict[str, list[pa.Table]]  # table -> its changes, as the log takes them
 
 
 class Quarantined:
@@ -37,20 +39,31 @@ class Quarantined:
         self._pipeline = pipeline
 
     def entries(self, table: str | None = None) -> list[dict[str, Any]]:
-        """``{"id", "table", "commit", "operation", "reason", "row"}`` of each change, oldest first of each table."""
+        """``{"id", "table", "commit", "operation", "reason", "row"}`` of each change, oldest first of each table.
+
+        Of a row that a source could not read ``source``, ``place`` and ``payload`` in the place of operation and row.
+        """
         return quarantine.entries(self._pipeline.project.path, table, None)[0]
 
-    def drop(self, *ids: str, table: str | None = None, upto: int | None = None) -> int:
-        """These changes, or all of a table, or (with neither) all there are leave the quarantine; how many.
+    def drop(
+        self, *ids: str, table: str | None = None, upto: int | None = None, refused_upto: int | None = None
+    ) -> int:
+        """These entries, or all of a table, or (with neither) all there are leave the quarantine; how many.
 
-        ``upto``: only those of commits up to that one. Raises ``HeadraceError``: quarantine.unknown, source.no_table.
+        ``upto``, ``refused_upto``: see ``Chosen``. Raises ``HeadraceError``: quarantine.unknown, source.no_table.
         """
-        catalog, wanted = self._pipeline.catalog, Chosen(ids, table, upto)
-        return self._pipeline.on_engine(lambda: drop(catalog, self._pipeline.project.path, wanted))
+        catalog, wanted = self._pipeline.catalog, Chosen(ids, table, upto, refused_upto)
+
+        def work() -> int:
+            dropped = drop(catalog, wanted)
+            self._sweep()
+            return dropped
+
+        return self._pipeline.on_engine(work)
 
     def replay(
-        self, *ids: str, table: str | None = None, upto: int | None = None, as_: str | None = None,
-        wait_s: float = WAIT_S,
+        self, *ids: str, table: str | None = None, upto: int | None = None, refused_upto: int | None = None,
+        as_: str | None = None, wait_s: float = WAIT_S,
     ) -> dict[str, Any]:  # fmt: skip
         """Send changes again, all in one new transaction: ``{"commit", "changes": how many, "again"}``.
 
@@ -60,13 +73,20 @@ class Quarantined:
         quarantine.replay, source.row, source.no_table, log.full.
         """
 
-        def made(found: Parts, relations: Mapping[str, Relation]) -> dict[str, pa.Table]:
+        def made(found: Found) -> Changes:
+            relations, changes = self._relations(), Changes()
             parts: dict[str, list[pa.Table]] = {}
-            for name, changes in found:
-                parts.setdefault(name, []).append(changes)
-            return {name: replay.changes(_relation(relations, name), of, as_) for name, of in parts.items()}
+            for name, of in found.changes:
+                parts.setdefault(name, []).append(of)
+            for name, those in parts.items():
+                changes[name] = [replay.changes(_relation(relations, name), those, as_)]
+            for entry in found.refused:
+                if as_ is not None:
+                    raise replay.impossible(entry.id, "its source says what it is", "leave --as out")
+                self._reread(entry, entry.row, changes)
+            return changes
 
-        return self._send(Chosen(ids, table, upto), made, wait_s)
+        return self._send(Chosen(ids, table, upto, refused_upto), made, wait_s)
 
     def fix(
         self, id: str, values: Mapping[str, Any] | None = None, *, row: Mapping[str, Any] | str | None = None,
@@ -78,40 +98,78 @@ class Quarantined:
         ``row`` may be JSON text too.
         """
 
-        def made(found: Parts, relations: Mapping[str, Relation]) -> dict[str, pa.Table]:
-            ((name, change),) = found
-            relation = _relation(relations, name)
+        def made(found: Found) -> Changes:
+            if found.refused:
+                return self._corrected(found.refused[0], row, as_, whole=not values and not cells)
+            ((name, change),) = found.changes
+            relation = _relation(self._relations(), name)
             other = {**(values or {}), **replay.cells(relation, cells or {})}
             whole = replay.read_row(relation, row) if isinstance(row, str) else row
-            return {name: replay.corrected(relation, change, other, whole, as_)}
+            return {name: [replay.corrected(relation, change, other, whole, as_)]}
 
         return self._send(Chosen((id,)), made, wait_s)
+
+    def _corrected(
+        self, entry: Refused, row: Mapping[str, Any] | str | None, as_: str | None, *, whole: bool
+    ) -> Changes:
+        if row is None or as_ is not None or not whole:
+            why = "what a source could not read is corrected as a whole, and sent as its source would"
+            raise replay.impossible(entry.id, why, "give all of it with --row, and nothing else")
+        payload = row.encode() if isinstance(row, str) else json.dumps(dict(row), default=str).encode()
+        form: Form = "request" if entry.row.form == "request" else "json"
+        changes = Changes()
+        self._reread(entry, dataclasses.replace(entry.row, payload=payload, form=form), changes)
+        return changes
+
+    def _reread(self, entry: Refused, row: RefusedRow, changes: Changes) -> None:
+        """Add what ``row`` stands for to ``changes``. Raises ``HeadraceError`` where it still cannot be read."""
+        source = self._pipeline.sources.get(entry.source)
+        if source is None:
+            raise replay.impossible(
+                entry.id, f"the source '{entry.source}' is not defined any more", "define it again, or drop the row"
+            )
+        try:
+            found = source.reread(row)
+        except HeadraceError as error:
+            next = f"`headrace quarantine fix {entry.id} --row JSON` sends it corrected"
+            where = f"{entry.id} ({error.where or row.place})"
+            raise HeadraceError(error.code, error.what, where=where, why=error.why, next=next) from None
+        for name, table in found.items():
+            changes.setdefault(name, []).append(table)
+
+    def _relations(self) -> dict[str, Relation]:
+        return {name: relation for name, (_, relation) in self._pipeline.catalog.relations().items()}
 
     def begin(self) -> None:
         """At a start: what a crash has left half done. A replay that the log has is done, any other never was."""
         catalog, folder = self._pipeline.catalog, self._pipeline.folder
+        settle(catalog, LogReader(folder / "log"), self._pipeline.log.end)
         for number, after in catalog.open_replays():
             origins = LogReader(folder / "log").origins(after, self._pipeline.log.end)
             commits = [c for c, o in origins if (o.source, o.position) == (SELF, _position(number))]
             with catalog.transaction():
                 catalog.end_replay(number, commits[0] if commits else None)
                 recount(catalog, {entry.relation for entry in catalog.set_aside()})
-        sweep(folder / FOLDER, catalog)
+        self._sweep()
 
-    def _send(
-        self, wanted: Chosen, made: Callable[[Parts, Mapping[str, Relation]], dict[str, pa.Table]], wait_s: float
-    ) -> dict[str, Any]:
+    def _sweep(self) -> None:
+        maintainer = self._pipeline.maintainer
+        with maintainer.lock:
+            held = {path for pinned in maintainer.pins.values() for path in pinned}
+        sweep(self._pipeline.folder / FOLDER, self._pipeline.catalog, held)
+
+    def _send(self, wanted: Chosen, made: Callable[[Found], Changes], wait_s: float) -> dict[str, Any]:
         pipeline = self._pipeline
         catalog = pipeline.catalog
 
         def work() -> dict[str, Any]:
             found = quarantine.chosen(catalog, wanted)
-            if not found:
+            if not found.rows:
                 raise HeadraceError("quarantine.unknown", "there is nothing in the quarantine to send again")
-            relations = {name: relation for name, (_, relation) in catalog.relations().items()}
-            commit = send(catalog, pipeline.log, found, made(found, relations))
-            sweep(pipeline.folder / FOLDER, catalog)
-            return {"commit": commit, "changes": sum(changes.num_rows for _, changes in found)}
+            changes = {name: replay.joined(parts) for name, parts in made(found).items()}
+            commit = send(catalog, pipeline.log, found, changes)
+            self._sweep()
+            return {"commit": commit, "changes": sum(table.num_rows for table in changes.values())}
 
         answer = pipeline.on_engine(work)
         end, commit = time.monotonic() + wait_s, answer["commit"]
@@ -122,15 +180,15 @@ class Quarantined:
         return {**answer, "again": [e["id"] for e in self.entries() if e["commit"] == commit]}
 
 
-def send(catalog: Catalog, log: LogWriter, found: Parts, changes: Mapping[str, pa.Table]) -> int:
+def send(catalog: Catalog, log: LogWriter, found: Found, changes: Mapping[str, pa.Table]) -> int:
     """One transaction with ``changes``, in the place of those ``found``, which leave the quarantine; its commit.
 
     First the catalogue has what is meant, then the log the transaction, then the catalogue its commit: a crash in
     between leaves what ``Quarantined.begin`` can tell from the log, so that nothing is lost and nothing sent twice.
     """
     now_us = time.time_ns() // 1000
-    those = [change for table, part in found for change in quarantine.named(table, part)]
-    number = catalog.begin_replay(those, log.end, now_us)
+    those = [change for table, part in found.changes for change in quarantine.named(table, part)]
+    number = catalog.begin_replay(those, [entry.number for entry in found.refused], log.end, now_us)
     origin = TransactionOrigin(SELF, _position(number), now_us)
     try:
         commit = log.append(TransactionBatch((origin,), changes))
@@ -140,7 +198,7 @@ def send(catalog: Catalog, log: LogWriter, found: Parts, changes: Mapping[str, p
         raise
     with catalog.transaction():
         catalog.end_replay(number, commit)
-        recount(catalog, {table for table, _ in found})
+        recount(catalog, {table for table, _ in found.changes})
     return commit
 
 
@@ -157,15 +215,15 @@ def _relation(relations: Mapping[str, Relation], table: str) -> Relation:
     return relations[table]
 
 
-def drop(catalog: Catalog, project_path: Path, wanted: Chosen) -> int:
-    """The same for whoever has the project's lock."""
-    found = quarantine.chosen(catalog, wanted)
+def drop(catalog: Catalog, wanted: Chosen) -> int:
+    """The same for whoever has the project's lock; ``sweep`` is due after it."""
+    found, now_us = quarantine.chosen(catalog, wanted), time.time_ns() // 1000
     with catalog.transaction():
-        for table, changes in found:
-            catalog.settle(quarantine.named(table, changes), time.time_ns() // 1000)
-        recount(catalog, {table for table, _ in found})
-    sweep(project_path / STATE / FOLDER, catalog)
-    return sum(changes.num_rows for _, changes in found)
+        for table, changes in found.changes:
+            catalog.settle(quarantine.named(table, changes), now_us)
+        catalog.drop_refused((entry.number for entry in found.refused), now_us)
+        recount(catalog, {table for table, _ in found.changes})
+    return found.rows
 
 
 def recount(catalog: Catalog, tables: Iterable[str]) -> None:
@@ -177,9 +235,9 @@ def recount(catalog: Catalog, tables: Iterable[str]) -> None:
     )
 
 
-def sweep(folder: Path, catalog: Catalog) -> None:
-    """Remove the files of the quarantine that the catalogue does not name."""
-    named = {Path(entry.path).name for entry in catalog.set_aside()}
+def sweep(folder: Path, catalog: Catalog, held: Iterable[str] = ()) -> None:
+    """Remove the files of the quarantine that the catalogue does not name, but those that are held."""
+    named = {Path(path).name for path in (*held, *(entry.path for entry in catalog.set_aside()))}
     for path in folder.glob("*.arrow"):
         if path.name not in named:
             path.unlink()

@@ -34,6 +34,11 @@ def changes(relation: Relation, parts: Sequence[pa.Table], as_: str | None) -> p
     for part in parts:
         _check_possible(relation, part, as_)
         made.append(_same(relation, part, as_) if _fits(relation, part) else _anew(relation, part, as_))
+    return joined(made)
+
+
+def joined(made: Sequence[pa.Table]) -> pa.Table:
+    """Change tables of one relation as one."""
     if any(UNCHANGED in table.column_names for table in made):
         made = [
             table if UNCHANGED in table.column_names
@@ -55,7 +60,7 @@ def corrected(
         row = {**before, **values}
         missing = [name for name in relation.names if name not in row]
         if verb in WHOLE and missing:
-            raise _impossible(
+            raise impossible(
                 kept["id"], f"the value of {', '.join(missing)} is not known", "give it, or the whole row with --row"
             )
     _check_verb(relation, verb)
@@ -112,14 +117,15 @@ def _check_possible(relation: Relation, part: pa.Table, as_: str | None) -> None
     for at, (was, left_out) in enumerate(zip(part[HEAD[2]].to_pylist(), part[HEAD[4]].to_pylist(), strict=True)):
         only_key = was == "delete" and of_key and as_ != "delete"
         if only_key or (left_out is not None and as_ in WHOLE):
-            raise _impossible(
+            raise impossible(
                 quarantine.named(relation.name, part.slice(at, 1))[0].id,
                 f"of the {was} only some columns are known",
                 "`headrace quarantine fix` with the whole row sends it corrected",
             )
 
 
-def _impossible(id: str, why: str, next: str) -> HeadraceError:
+def impossible(id: str, why: str, next: str) -> HeadraceError:
+    """The error for what cannot be sent again in that way."""
     return HeadraceError("quarantine.replay", "the change cannot be sent again as asked", where=id, why=why, next=next)
 
 

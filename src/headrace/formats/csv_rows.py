@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,22 +15,46 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from headrace.formats.json_rows import RowsRefused, parse, refuse_nulls, row_error
+from headrace.formats.json_rows import BadRow, BadValue, RowsRefused, parse, refuse, refuse_nulls, row_error
 from headrace.formats.types.arrow import schema, to_arrow
 from headrace.formats.types.json import NUMBER, exact_rule, nearest, needs_exact_numbers, shown, text_column
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 
 BLOCK_BYTES = 16 << 20  # read and typed at a time; a single row must fit into it
+SIFTED_ROWS = 10_000  # at a time, of a file with bad rows
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def read(path: Path, columns: Sequence[Column], name: str, delimiter: str = ",") -> pa.Table:
+def read(
+    path: Path, columns: Sequence[Column], name: str, delimiter: str = ",", refused: list[BadRow] | None = None
+) -> pa.Table:
     """All rows of a file, columns in the order asked for; the header gives the order in the file.
 
     An empty cell is null, but in a text column it is empty text. A nullable column that the file does not have
-    is null. ``HeadraceError``: source.row (where = ``name:line``), source.file (header).
+    is null. ``HeadraceError``: source.row (where = ``name:line``), source.file (header). With ``refused`` bad rows go
+    there, each after the header, at most ``REFUSED_MAX`` of them, and the others are read.
     """
+    try:
+        return _read_all(path, columns, name, delimiter)
+    except HeadraceError as error:
+        if refused is None or error.code != "source.row":
+            raise
+    return _sifted(path, columns, name, delimiter, refused)
+
+
+def read_row(payload: bytes, columns: Sequence[Column], delimiter: str = ",") -> dict[str, Any]:
+    """A header and a row, as ``read`` gives a bad one, as what JSON has for it. Raises ``ValueError``."""
+    text = payload.decode("utf-8", "surrogateescape")
+    header, row = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    why = _misformed(row, len(header))
+    if why:
+        raise ValueError(why)
+    types = {column.name: to_arrow(column.type) for column in columns}
+    return {n: json_value(cell, types.get(n, pa.string())) for n, cell in zip(header, row, strict=True)}
+
+
+def _read_all(path: Path, columns: Sequence[Column], name: str, delimiter: str) -> pa.Table:
     header = _header(path, name, delimiter)
     _check_header(header, columns, name)
     required = [column.name for column in columns if not column.nullable]
@@ -55,6 +80,56 @@ def read(path: Path, columns: Sequence[Column], name: str, delimiter: str = ",")
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema(columns)))
         before += len(texts)
     return pa.Table.from_batches(batches, schema=schema(columns))
+
+
+def _sifted(path: Path, columns: Sequence[Column], name: str, delimiter: str, refused: list[BadRow]) -> pa.Table:
+    """The rows that can be read; slower, for files that have others."""
+    header, batches = _header(path, name, delimiter), []
+    rows = _rows(path, delimiter)
+    _, _, titles = next(rows)
+    try:
+        while some := list(itertools.islice(rows, SIFTED_ROWS)):
+            wrong = {at: why for at, (_, row, _) in enumerate(some) if (why := _misformed(row, len(header)))}
+            while True:
+                good = [at for at in range(len(some)) if at not in wrong]
+                try:
+                    arrays = _columns([some[at][1] for at in good], header, columns)
+                    break
+                except RowsRefused as found:
+                    wrong |= {good[value.row]: value.why for value in found.bad}
+            bad = [
+                BadRow(some[at][0], f"{titles}\n{some[at][2]}".encode("utf-8", "surrogateescape"), wrong[at])
+                for at in sorted(wrong)
+            ]
+            refuse(refused, bad, name)
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema(columns)))
+    except csv.Error as error:
+        raise row_error(name, str(error)) from None
+    return pa.Table.from_batches(batches, schema=schema(columns))
+
+
+def _columns(rows: Sequence[Sequence[str]], header: Sequence[str], columns: Sequence[Column]) -> list[pa.Array]:
+    """Rows of as many cells as the header, typed. Raises ``RowsRefused`` naming every bad row."""
+    arrays, bad = [], []
+    for column in columns:
+        arrow = to_arrow(column.type)
+        if column.name not in header:
+            arrays.append(pa.nulls(len(rows), arrow))
+            continue
+        at = header.index(column.name)
+        texts = pa.array([row[at] for row in rows], pa.string())
+        try:
+            arrays.append(_typed(texts, arrow))
+        except _CellRefused:
+            bad += [
+                BadValue(row, column.name, f"column '{column.name}' ({column.type}) {why}")
+                for row, text in enumerate(texts.to_pylist())
+                if text and (why := _wrong(text, arrow))
+            ]
+    if bad:
+        raise RowsRefused(bad)
+    refuse_nulls(arrays, columns, [column.name for column in columns if not column.nullable])
+    return arrays
 
 
 def head(path: Path, name: str, count: int, delimiter: str = ",") -> Mapping[str, list[str]]:
@@ -166,31 +241,54 @@ def _read(arrow: pa.DataType) -> Callable[[str], Any]:
     return lambda text: text
 
 
-def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """(first line, cells) of every row after the header."""
+def _wrong(text: str, arrow: pa.DataType) -> str:
+    """Why a cell that is not empty cannot be of that type; "" when it can."""
+    try:
+        _rule(arrow)(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
+    """(first line, cells, the text that they were read from) of the header and every row after it."""
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        reader, line, seen = csv.reader(file, delimiter=delimiter), 1, False
+        read: list[str] = []
+
+        def lines() -> Iterator[str]:
+            for text in file:
+                read.append(text)
+                yield text
+
+        reader, line = csv.reader(lines(), delimiter=delimiter), 1
         for row in reader:
-            if row and seen:
-                yield line, row
-            seen = seen or bool(row)
+            if row:
+                yield line, row, "".join(read).rstrip("\r\n")
+            read.clear()
             line = reader.line_num + 1
 
 
 def _line(path: Path, row: int, delimiter: str) -> int:
     """The line on which a row (from 0) begins."""
-    return next(itertools.islice(_rows(path, delimiter), row, None), (0, []))[0]
+    return next(itertools.islice(_rows(path, delimiter), row + 1, None), (0, [], ""))[0]
 
 
 def _malformed(path: Path, width: int, delimiter: str) -> tuple[int, str]:
     """The first line that is not a row of that many cells of UTF-8 text, and why; (0, "") when all are."""
     try:
-        for line, row in _rows(path, delimiter):
-            if len(row) != width:
-                return line, f"the row has {len(row)} cells, the header {width}"
-            for cell in row:
-                if any("\udc80" <= letter <= "\udcff" for letter in cell):
-                    return line, f"the text {shown(cell.encode('utf-8', 'replace').decode())} is not UTF-8"
+        for line, row, _ in itertools.islice(_rows(path, delimiter), 1, None):
+            if why := _misformed(row, width):
+                return line, why
     except csv.Error as error:
         return 0, str(error)
     return 0, ""
+
+
+def _misformed(row: Sequence[str], width: int) -> str:
+    """Why that is no row of so many cells of UTF-8 text; "" when it is one."""
+    if len(row) != width:
+        return f"the row has {len(row)} cells, the header {width}"
+    for cell in row:
+        if any("\udc80" <= letter <= "\udcff" for letter in cell):
+            return f"the text {shown(cell.encode('utf-8', 'replace').decode())} is not UTF-8"
+    return ""

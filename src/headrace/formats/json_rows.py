@@ -21,6 +21,7 @@ from headrace.formats.types.json import ColumnRefused, column, nearest, needs_ex
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 
+REFUSED_MAX = 10_000  # a file with more bad rows than that is not one with bad rows, but a wrong file
 CHUNK_BYTES = 8 << 20  # parsed at a time: bounds the Python objects alive, whatever the size of the file
 
 
@@ -30,6 +31,15 @@ class BadValue:
 
     row: int
     column: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row of a file that cannot be read: its number (of the line, or of the row) from 1, its text, and why."""
+
+    number: int
+    text: bytes
     why: str
 
 
@@ -80,10 +90,13 @@ def to_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> 
     return arrays
 
 
-def read_lines(path: Path, columns: Sequence[Column], name: str, start: int, end: int) -> pa.Table:
+def read_lines(
+    path: Path, columns: Sequence[Column], name: str, start: int, end: int, refused: list[BadRow] | None = None
+) -> pa.Table:
     """The rows of JSON lines in the bytes from ``start`` to ``end`` of a file; blank lines are skipped.
 
-    Raises ``HeadraceError`` (source.row), where = ``name:line``.
+    Raises ``HeadraceError`` (source.row), where = ``name:line``. With ``refused`` bad lines go there, at most
+    ``REFUSED_MAX`` of them, and the others are read.
     """
     exact = exact_numbers(columns)
     required = [c.name for c in columns if not c.nullable]
@@ -99,14 +112,58 @@ def read_lines(path: Path, columns: Sequence[Column], name: str, start: int, end
             try:
                 arrays = to_columns(rows, columns)
                 refuse_nulls(arrays, columns, required)
-            except RowsRefused as refused:
-                failed = min(failed or (len(lines), ""), (numbers[refused.bad[0].row], refused.bad[0].why))
+            except RowsRefused as wrong:
+                failed = min(failed or (len(lines), ""), (numbers[wrong.bad[0].row], wrong.bad[0].why))
             if failed is not None:
                 line = _lines_before(path, start) + before + failed[0] + 1
-                raise row_error(f"{name}:{line}", failed[1])
+                if refused is None:
+                    raise row_error(f"{name}:{line}", failed[1])
+                arrays, bad = _sifted(lines, columns, required, exact)
+                first = line - failed[0]
+                refuse(refused, [BadRow(first + at, lines[at].rstrip(b"\r\n"), why) for at, why in bad], name)
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema(columns)))
             before += len(lines)
     return pa.Table.from_batches(batches, schema=schema(columns))
+
+
+def refuse(refused: list[BadRow], bad: Sequence[BadRow], name: str) -> None:
+    """Add to the rows refused. Raises ``HeadraceError`` (source.row) at the first that are too many."""
+    if len(refused) + len(bad) > REFUSED_MAX:
+        raise too_many(f"{name}:{bad[0].number}", bad[0].why)
+    refused += bad
+
+
+def too_many(where: str, why: str) -> HeadraceError:
+    """The error for a file that holds more bad rows than are kept; ``why`` the one at ``where`` is bad."""
+    return HeadraceError(
+        "source.row", why, where=where,
+        why=f"more than {REFUSED_MAX:,} rows of the file do not fit; nothing of it was taken or kept",
+        next="is it the right file, and has the table the right columns?",
+    )  # fmt: skip
+
+
+def _sifted(
+    lines: Sequence[bytes], columns: Sequence[Column], required: Sequence[str], exact: bool
+) -> tuple[list[pa.Array], list[tuple[int, str]]]:
+    """(columns of the good lines, the bad ones in order: their index and why)."""
+    good, bad = dict[int, dict[str, Any]](), dict[int, str]()
+    for at, line in enumerate(lines):
+        if line.strip():
+            _, rows, failed = _objects([line], exact)
+            if failed is None:
+                good[at] = rows[0]
+            else:
+                bad[at] = failed[1]
+    while True:
+        try:
+            arrays = to_columns(list(good.values()), columns)
+            refuse_nulls(arrays, columns, required)
+            return arrays, sorted(bad.items())
+        except RowsRefused as wrong:
+            numbers = list(good)
+            for value in wrong.bad:
+                bad[numbers[value.row]] = value.why
+                del good[numbers[value.row]]
 
 
 def complete_lines(path: Path, start: int, end: int, final: bool) -> int:
@@ -193,15 +250,16 @@ def _objects(lines: list[bytes], exact: bool) -> tuple[Sequence[int], list[dict[
         numbers = [number for number, line in enumerate(lines) if line.strip()]
         lines = [lines[number] for number in numbers]
     rows: list[Any] = []
+    failed = None
     try:
         for line in lines:
             rows.append(parse(line, exact))
     except ValueError as error:
-        return numbers, rows, (numbers[len(rows)], f"the line is not JSON: {error}")
+        failed = numbers[len(rows)], f"the line is not JSON: {error}"
     if not set(map(type, rows)) <= {dict}:
         at = next(index for index, row in enumerate(rows) if type(row) is not dict)
         return numbers, rows[:at], (numbers[at], f"the line must hold an object, not {shown(rows[at])}")
-    return numbers, rows, None
+    return numbers, rows, failed
 
 
 def _lines_before(path: Path, offset: int) -> int:

@@ -5,38 +5,66 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from headrace.formats.json_rows import RowsRefused, refuse_nulls, row_error
+from headrace.formats.json_rows import REFUSED_MAX, BadRow, BadValue, RowsRefused, refuse_nulls, row_error, too_many
+from headrace.formats.json_tables import rows
 from headrace.formats.types.arrow import from_arrow, schema, to_arrow
 from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 
 
-def read(path: Path, columns: Sequence[Column], name: str) -> pa.Table:
+def read(path: Path, columns: Sequence[Column], name: str, refused: list[BadRow] | None = None) -> pa.Table:
     """All rows of a file, columns in the order asked for; a nullable column that the file does not have is null.
 
-    ``HeadraceError``: source.row (where = ``name: row N``), source.file.
+    ``HeadraceError``: source.row (where = ``name: row N``), source.file. With ``refused`` bad rows go there as JSON
+    objects, at most ``REFUSED_MAX`` of them, and the others are read.
     """
     table = _open(path, name).read()
     names = [column.name for column in columns]
     for found in table.column_names:
         if found not in names:
             raise HeadraceError("source.file", f"there is no column '{found}'", where=name, next=nearest(found, names))
+    numbers, bad = np.arange(table.num_rows), list[BadRow]()
+    while True:
+        try:
+            arrays = _columns(table, columns, name)
+            break
+        except RowsRefused as wrong:
+            if refused is None:
+                raise row_error(f"{name}: row {wrong.bad[0].row + 1}", wrong.bad[0].why) from None
+            if len(bad) + len(wrong.bad) > REFUSED_MAX:
+                raise too_many(f"{name}: row {numbers[wrong.bad[0].row] + 1}", wrong.bad[0].why) from None
+            keep = np.ones(table.num_rows, bool)
+            for value in wrong.bad:
+                keep[value.row] = False
+                bad.append(BadRow(int(numbers[value.row]) + 1, _json(table.slice(value.row, 1)), value.why))
+            table, numbers = table.filter(pa.array(keep)), numbers[keep]
+    if refused is not None:
+        refused += sorted(bad, key=lambda row: row.number)
+    return pa.Table.from_arrays(arrays, schema=schema(columns))
+
+
+def _columns(table: pa.Table, columns: Sequence[Column], name: str) -> list[pa.ChunkedArray]:
+    """The columns typed. Raises ``RowsRefused``."""
     arrays = []
     for column in columns:
         if column.name in table.column_names:
             arrays.append(_cast(table.column(column.name), column, name))
         else:
             arrays.append(pa.chunked_array([pa.nulls(table.num_rows, to_arrow(column.type))]))
-    try:
-        refuse_nulls(arrays, columns, [column.name for column in columns if not column.nullable])
-    except RowsRefused as refused:
-        raise row_error(f"{name}: row {refused.bad[0].row + 1}", refused.bad[0].why) from None
-    return pa.Table.from_arrays(arrays, schema=schema(columns))
+    refuse_nulls(arrays, columns, [column.name for column in columns if not column.nullable])
+    return arrays
+
+
+def _json(row: pa.Table) -> bytes:
+    (cells,) = rows(row)
+    return orjson.dumps(dict(zip(row.column_names, cells, strict=True)))
 
 
 def columns_of(path: Path, name: str) -> tuple[Column, ...]:
@@ -79,7 +107,7 @@ def _cast(array: pa.ChunkedArray, column: Column, name: str) -> pa.ChunkedArray:
     except pa.ArrowInvalid as error:
         row = _first_bad(array, target)
         why = f"column '{column.name}' ({column.type}) cannot hold {shown(array[row].as_py())}: {error}"
-        raise row_error(f"{name}: row {row + 1}", why) from None
+        raise RowsRefused([BadValue(row, column.name, why)]) from None
 
 
 def _widens(found: pa.DataType, target: pa.DataType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +38,25 @@ class TransactionOrigin:
     committed_us: int
 
 
+Form = Literal["json", "csv", "request"]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """What a source could not read as a row of ``relation``, for the quarantine: as it was found, where, and why not.
+
+    ``form``: json (one object), csv (the header and the row) or request (whole transactions as JSON). ``ordinal``: the
+    transaction of the batch without it.
+    """
+
+    relation: str
+    place: str
+    reason: str
+    payload: bytes
+    form: Form
+    ordinal: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionBatch:
     """Consecutive whole transactions of one source, columnar.
@@ -45,10 +64,13 @@ class TransactionBatch:
     ``changes[relation]`` is an Arrow table: ``_t``, ``_op``, optionally ``_unchanged``, then the
     relation's columns in order. Rows are in the order they happened, so ``_t`` never decreases.
     A key change arrives as DELETE of the old key then INSERT of the new row.
+
+    ``refused``: what stood between these rows at the source and is to be kept in the quarantine.
     """
 
     origins: tuple[TransactionOrigin, ...]
     changes: Mapping[str, pa.Table] = field(default_factory=dict)
+    refused: tuple[RefusedRow, ...] = ()
 
     @property
     def rows(self) -> int:

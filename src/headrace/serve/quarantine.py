@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from headrace.catalog.quarantine import Change, SetAside
+from headrace.catalog.quarantine import Change, Left, Refused, SetAside, refused_number
 from headrace.catalog.store import Catalog
 from headrace.formats.json_tables import rows
 from headrace.formats.types.json import nearest
@@ -26,64 +27,90 @@ HEAD = ("_commit", "_place", "_operation", "_reason", "_unchanged")
 TEXT_MAX = 200
 
 
-def counts(catalog: Catalog) -> dict[str, int]:
-    """Table -> changes set aside; tables without any are left out."""
-    found: dict[str, int] = {}
-    for entry in catalog.set_aside():
-        found[entry.relation] = found.get(entry.relation, 0) + entry.rows
-    return found
+Parts = list[tuple[str, pa.Table]]  # (table, changes of it: ``HEAD``, then the columns that it had then)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which changes are meant: those with an id in ``ids``, or all of ``table``, or without both all there are.
+    """Which entries are meant: those with an id in ``ids``, or all of ``table``, or without both all there are.
 
-    ``upto``: of commits up to that one; None for every commit.
+    ``upto``: changes of commits, and ``refused_upto``: refused rows of numbers, up to that one; None for all.
     """
 
     ids: Sequence[str] = ()
     table: str | None = None
     upto: int | None = None
+    refused_upto: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Entries of the quarantine: changes that tables could not take, and rows that sources could not read."""
+
+    changes: Parts
+    refused: list[Refused]
+
+    @property
+    def rows(self) -> int:
+        return sum(int(changes.num_rows) for _, changes in self.changes) + len(self.refused)
+
+    def shown(self) -> list[dict[str, Any]]:
+        """What ``shown`` and ``shown_refused`` give."""
+        of_changes = [change for table, changes in self.changes for change in shown(table, changes)]
+        return of_changes + [shown_refused(row) for row in self.refused]
+
+
+def counts(catalog: Catalog) -> dict[str, int]:
+    """Table -> entries of it; tables without any are left out."""
+    found = catalog.refused_counts()
+    for entry in catalog.set_aside():
+        found[entry.relation] = found.get(entry.relation, 0) + entry.rows
+    return found
 
 
 def entries(project_path: Path, table: str | None, limit: int | None) -> tuple[list[dict[str, Any]], int]:
-    """(what ``shown`` gives, oldest first; how many there are in all); with ``table`` None of every table."""
-    catalog = Catalog(catalog_path(project_path), read_only=True)
-    try:
-        files = [e for e in catalog.set_aside() if table is None or e.relation == table]
+    """(what ``Found.shown`` gives, oldest first; how many there are in all); with ``table`` None of every table."""
+    with opened(project_path) as catalog:
         if table is not None:
-            _known(catalog, table, files)
+            _known(catalog, table)
+        files = [e for e in catalog.set_aside() if table is None or e.relation == table]
+        refused = [r for r in catalog.refused() if table is None or r.row.relation == table]
         found: list[dict[str, Any]] = []
-        total = sum(entry.rows for entry in files)
+        total = sum(entry.rows for entry in files) + len(refused)
         for entry, changes in there(catalog, files):
             if limit is not None and len(found) >= limit:
                 break
             found += shown(entry.relation, changes if limit is None else changes.slice(0, limit - len(found)))
-        return found, total
-    finally:
-        catalog.close()
+        left = refused if limit is None else refused[: max(0, limit - len(found))]
+        return found + [shown_refused(row) for row in left], total
 
 
-def asked(project_path: Path, wanted: Chosen) -> list[dict[str, Any]]:
-    """What ``shown`` gives of the changes that are meant. Raises as ``chosen``."""
+@contextmanager
+def opened(project_path: Path) -> Iterator[Catalog]:
+    """The project's catalogue, to be read."""
     catalog = Catalog(catalog_path(project_path), read_only=True)
     try:
-        return [change for table, changes in chosen(catalog, wanted) for change in shown(table, changes)]
+        yield catalog
     finally:
         catalog.close()
 
 
-def chosen(catalog: Catalog, wanted: Chosen) -> list[tuple[str, pa.Table]]:
-    """(table, its changes that are meant: ``HEAD``, then the columns it had then), each table's in the log's order.
+def chosen(catalog: Catalog, wanted: Chosen) -> Found:
+    """The entries that are meant, each table's changes in the log's order.
 
     Raises ``HeadraceError``: quarantine.unknown for an id that is not there, source.no_table.
     """
-    changes = [_change(id) for id in dict.fromkeys(wanted.ids)]
+    if wanted.table is not None:
+        _known(catalog, wanted.table)
+    changes, numbers = _named(wanted.ids)
+    return Found(_changes(catalog, wanted, changes), _refused(catalog, wanted, numbers))
+
+
+def _changes(catalog: Catalog, wanted: Chosen, changes: Collection[Change]) -> Parts:
     files = catalog.set_aside()
     if wanted.table is not None:
-        _known(catalog, wanted.table, files)
         files = [e for e in files if e.relation == wanted.table]
-    if changes:
+    if wanted.ids:
         files = [e for e in files if e.relation in {c.relation for c in changes}]
     left = set(changes)
     found = []
@@ -91,15 +118,31 @@ def chosen(catalog: Catalog, wanted: Chosen) -> list[tuple[str, pa.Table]]:
         keep = np.ones(kept.num_rows, bool)
         if wanted.upto is not None:
             keep &= column(kept, HEAD[0]) <= wanted.upto
-        if changes:
+        if wanted.ids:
             those = named(entry.relation, kept)
             keep &= np.array([change in left for change in those], bool)
             left.difference_update(those)
         if keep.any():
             found.append((entry.relation, kept.filter(pa.array(keep))))
     if left:
-        raise _absent(catalog, next(change for change in changes if change in left))
+        absent = next(change for change in changes if change in left)
+        raise _absent(absent.id, catalog.left(absent))
     return found
+
+
+def _refused(catalog: Catalog, wanted: Chosen, numbers: Mapping[str, tuple[str, int]]) -> list[Refused]:
+    known = {entry.id: entry for entry in catalog.refused()}
+    if wanted.ids:
+        for id, (source, number) in numbers.items():
+            if id not in known:
+                raise _absent(id, catalog.left_refused(source, number))
+        return sorted((known[id] for id in numbers), key=lambda entry: entry.number)
+    return [
+        entry
+        for entry in known.values()
+        if wanted.table in (None, entry.row.relation)
+        and (wanted.refused_upto is None or entry.number <= wanted.refused_upto)
+    ]
 
 
 def named(table: str, changes: pa.Table) -> list[Change]:
@@ -149,9 +192,21 @@ def text(row: Mapping[str, Any]) -> str:
     return whole if len(whole) <= TEXT_MAX else whole[: TEXT_MAX - 1] + "…"
 
 
-def line(change: Mapping[str, Any]) -> str:
-    """What ``shown`` gives, as a line of text."""
-    return f"{change['id']}  {change['operation']} {text(change['row'])}: {change['reason']}"
+def shown_refused(entry: Refused) -> dict[str, Any]:
+    """``{"id", "table", "commit", "source", "place", "reason", "payload"}``; the payload as text."""
+    row = entry.row
+    return {
+        "id": entry.id, "table": row.relation, "commit": entry.commit, "source": entry.source, "place": row.place,
+        "reason": row.reason, "payload": row.payload.decode("utf-8", "backslashreplace"),
+    }  # fmt: skip
+
+
+def line(entry: Mapping[str, Any]) -> str:
+    """What ``Found.shown`` gives, as a line of text."""
+    if "payload" in entry:
+        payload = entry["payload"] if len(entry["payload"]) <= TEXT_MAX else entry["payload"][: TEXT_MAX - 1] + "…"
+        return f"{entry['id']}  {entry['place']} {payload}: {entry['reason']}"
+    return f"{entry['id']}  {entry['operation']} {text(entry['row'])}: {entry['reason']}"
 
 
 def left_out(marks: bytes | None, ordinal: int) -> bool:
@@ -164,29 +219,36 @@ def _counted(commits: np.ndarray) -> np.ndarray:
     return np.arange(1, len(commits) + 1) - np.searchsorted(commits, commits)
 
 
-def _known(catalog: Catalog, table: str, files: Collection[SetAside]) -> None:
-    known = sorted({*catalog.relations(), *(e.relation for e in files)})
+def _known(catalog: Catalog, table: str) -> None:
+    kept = {*(e.relation for e in catalog.set_aside()), *catalog.refused_counts()}
+    known = sorted({*catalog.relations(), *kept})
     if table not in known:
         raise HeadraceError("source.no_table", f"there is no table '{table}'", next=nearest(table, known))
 
 
-def _change(id: str) -> Change:
-    change = Change.of(id)
-    if change is None:
-        raise HeadraceError(
-            "quarantine.unknown", f"'{id}' is no id of the quarantine", why="an id is TABLE:COMMIT:N",
-            next="`headrace quarantine list` shows the ids",
-        )  # fmt: skip
-    return change
+def _named(ids: Iterable[str]) -> tuple[dict[Change, None], dict[str, tuple[str, int]]]:
+    """(the changes, id -> source and number of the refused rows) with these ids."""
+    changes, numbers = dict[Change, None](), dict[str, tuple[str, int]]()
+    for id in ids:
+        change, number = Change.of(id), refused_number(id)
+        if change is not None:
+            changes[change] = None
+        elif number is not None:
+            numbers[id] = number
+        else:
+            raise HeadraceError(
+                "quarantine.unknown", f"'{id}' is no id of the quarantine",
+                why="an id is TABLE:COMMIT:N of a change, SOURCE:N of a row that a source could not read",
+                next="`headrace quarantine list` shows the ids",
+            )  # fmt: skip
+    return changes, numbers
 
 
-def _absent(catalog: Catalog, change: Change) -> HeadraceError:
-    left = catalog.left(change)
+def _absent(id: str, left: Left | None) -> HeadraceError:
     if left is None:
         why = "nothing with that id was ever set aside"
     else:
         why = "it was dropped" if left.commit is None else f"it was sent again in commit {left.commit}"
     return HeadraceError(
-        "quarantine.unknown", f"{change.id} is not in the quarantine", why=why,
-        next="`headrace quarantine list` shows what is",
-    )  # fmt: skip
+        "quarantine.unknown", f"{id} is not in the quarantine", why=why, next="`headrace quarantine list` shows what is"
+    )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, Finding
 from headrace.model.schema import Relation
-from headrace.model.transaction import TransactionBatch
+from headrace.model.transaction import RefusedRow, TransactionBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Answers(Protocol):
@@ -26,6 +29,13 @@ class Answers(Protocol):
 
         Raises ``HeadraceError``: wait.token, wait.timeout, wait.busy, view.unknown, view.failed, sink.unknown.
         """
+
+
+class Keeper(Protocol):
+    """The quarantine, for a source that answers at once for what it cannot read."""
+
+    def keep(self, refused: RefusedRow) -> str:
+        """Keep it durably; its id."""
 
 
 def _heard_by_nobody(event: dict[str, Any]) -> None:
@@ -45,7 +55,8 @@ class Source(ABC):
     ``used`` (set by the engine): of each table the columns that views use; None: not known, all may be. ``tell`` (set
     by the engine) takes events of its own (``{"event", "source", "what", ...}``, no failures); ``notices`` is what
     ``headrace status`` shows beside its state.
-    ``answers`` (set by the engine before ``start``) is what a push source may pass on to its clients.
+    ``answers`` (set by the engine before ``start``) is what a push source may pass on to its clients, and ``keeper``
+    where it may keep what it cannot read.
     """
 
     name: str
@@ -56,6 +67,7 @@ class Source(ABC):
     notices: tuple[str, ...] = ()
     tell: Callable[[dict[str, Any]], None] = staticmethod(_heard_by_nobody)
     answers: Answers | None = None
+    keeper: Keeper | None = None
 
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:
@@ -93,6 +105,13 @@ class Source(ABC):
 
     def reject(self, batch: TransactionBatch, error: Exception) -> None:  # noqa: B027 - only push sources answer
         """The log could not take ``batch``; nothing of it was kept. Push sources answer their client."""
+
+    def reread(self, refused: RefusedRow) -> dict[str, pa.Table]:
+        """The changes of one transaction that a refused row stands for, now or corrected; as in a batch.
+
+        Raises ``HeadraceError`` where it still cannot be read.
+        """
+        raise HeadraceError("quarantine.replay", f"the source '{self.name}' keeps no rows", where=self.name)
 
     @abstractmethod
     def close(self) -> None:

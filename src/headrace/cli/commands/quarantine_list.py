@@ -27,13 +27,16 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the changes that tables could not take, oldest first.
+    """List what tables could not take and sources could not read.
 
-    An insert of a key that is there already, an update or delete of one that is not, where the source says
-    `on_conflict: quarantine`; a delete of a row that a table without a key does not hold. No view has seen them.
-    Each line begins with the id by which `headrace quarantine show` and the others take it: TABLE:COMMIT:N, the
-    N-th change of the table in that commit.
-    Reads files; works beside a running `headrace up` and without one.
+    Changes, oldest first of each table: an insert of a key that is there already, an update or delete of one that is
+    not, where the source says `on_conflict: quarantine`; a delete of a row that a table without a key does not hold.
+    Then rows of files and requests over HTTP that do not fit their columns, where the source says
+    `on_error: quarantine`. No view has seen any of it.
+
+    Each line begins with the id by which the other commands take it: TABLE:COMMIT:N, the N-th change of the table in
+    that commit; SOURCE:N of what a source could not read. Reads files; works beside a running `headrace up` and
+    without one.
     """
     from headrace.serve import quarantine
 

@@ -22,10 +22,10 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show all that is known of one change in the quarantine.
+    """Show all that is known of one entry of the quarantine.
 
-    The table, where and when the change came from, why the table could not take it, the row whole, and the commands
-    to go on with. Reads files; works beside a running `headrace up` and without one.
+    The table, where and when it came from, why the table could not take it or the source not read it, the row whole,
+    and the commands to go on with. Reads files; works beside a running `headrace up` and without one.
     """
     from headrace.serve.quarantined import entry
 
@@ -34,9 +34,12 @@ def run(
         display.emit(found)
         return
     display.say(display.paint(display.plain(id), "bold"))
+    (_refused if "payload" in found else _change)(id, found)
+
+
+def _change(id: str, found: Mapping[str, Any]) -> None:
     place = f"{found['commit']:,}  {found['committed_at']}  {found['source']}  {found['position']}"
-    for name, text in (("commit", place), ("change", found["operation"]), ("reason", found["reason"])):
-        display.say(f"  {name + ':':<8} {display.plain(text)}")
+    _told({"commit": place, "change": found["operation"], "reason": found["reason"]})
     display.say("  row:")
     for name, value in found["row"].items():
         display.say(f"    {display.plain(name)} = {display.cell(value)}")
@@ -47,6 +50,26 @@ def run(
     display.say(f"  headrace quarantine replay {id}   # send it again as it is")
     display.say(f"  headrace quarantine fix {id} COLUMN=VALUE   # send it again, corrected")
     display.say(f"  headrace quarantine drop {id}")
+
+
+def _refused(id: str, found: Mapping[str, Any]) -> None:
+    beside = "nothing of the transaction was taken" if found["commit"] is None else f"commit {found['commit']:,}"
+    told = {"source": found["source"], "table": found["table"], "place": found["place"], "reason": found["reason"]}
+    _told({**told, "kept": found["kept_at"], "the rest": beside})
+    display.say("  as it came:")
+    for line in found["payload"].splitlines():
+        display.say(f"    {display.plain(line)}")
+    row = "ROW" if found["form"] != "request" else "TRANSACTION"
+    display.say("next:")
+    display.say(f"  headrace quarantine fix {id} --row {row}   # send it again, corrected, as JSON")
+    display.say(f"  headrace quarantine replay {id}   # send it again as it is: the table may have other columns now")
+    display.say(f"  headrace quarantine drop {id}")
+
+
+def _told(values: Mapping[str, str]) -> None:
+    width = max(map(len, values)) + 2
+    for name, text in values.items():
+        display.say(f"  {name + ':':<{width}}{display.plain(text)}")
 
 
 def _query(found: Mapping[str, Any]) -> str:

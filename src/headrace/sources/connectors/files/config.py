@@ -23,5 +23,6 @@ class FilesOptions(BaseModel):
     columns: dict[str, str] | None = None  # column -> Spark SQL type, "not null" may follow; None: infer
     key: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
     on_conflict: Literal["replace", "quarantine", "refuse"] = "replace"  # a row of a key that is there
+    on_error: Literal["stop", "quarantine"] = "stop"  # a row that cannot be read, or does not fit its columns
     delimiter: str = Field(default=",", min_length=1, max_length=1)  # CSV only
     poll_seconds: float = Field(default=1.0, gt=0)

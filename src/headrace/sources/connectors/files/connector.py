@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import threading
 import time
 from collections import deque
@@ -14,17 +15,29 @@ import pyarrow as pa
 
 from headrace.formats import csv_rows, json_rows, parquet_rows
 from headrace.formats.infer import SAMPLE_ROWS, KeptSchemas, check_name, checked, declared, inferred, inferred_from_text
+from headrace.formats.json_changes import change_table
+from headrace.formats.json_rows import BadRow, RowsRefused, row_error
 from headrace.formats.options import validate
-from headrace.formats.types.json import nearest
+from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
-from headrace.model.transaction import INSERT, OPERATION, ORDINAL, STRICT, TransactionBatch, TransactionOrigin
+from headrace.model.transaction import (
+    INSERT,
+    OPERATION,
+    ORDINAL,
+    STRICT,
+    Form,
+    RefusedRow,
+    TransactionBatch,
+    TransactionOrigin,
+)
 from headrace.sources.base import Source
 from headrace.sources.connectors.files.config import FilesOptions
 from headrace.sources.connectors.files.folder import GROWING_SCANS, Folder, Progress, Seen
 
 BATCH_FILES = 1_000
 BATCH_ROWS = 200_000  # a batch ends with the file that passes this; a file is never split
+NOTHING_SENT = "nothing was sent again"
 
 
 class FilesSource(Source):
@@ -103,11 +116,13 @@ class FilesSource(Source):
         origins: list[TransactionOrigin] = []
         tables: list[pa.Table] = []
         files: list[Seen] = []
+        refused: list[RefusedRow] = []
         while self._ready and rows < BATCH_ROWS and len(origins) < BATCH_FILES:
             file = self._ready[0]
             try:
                 end = self._end(file, progress.offset(file.name))
-                table = self._rows(file, progress.offset(file.name) or 0, end)
+                bad: list[BadRow] = []
+                table = self._rows(file, progress.offset(file.name) or 0, end, bad)
             except HeadraceError as error:
                 if origins:
                     break  # first what is good; the next poll comes back to this file
@@ -122,16 +137,17 @@ class FilesSource(Source):
             if table is None:
                 continue
             progress = progress.after(file.name, end)
-            if table.num_rows == 0:
+            if table.num_rows == 0 and not bad:
                 self._progress = progress if not origins else self._progress
                 continue
+            refused += [self._refused(file, row, len(origins)) for row in bad]
             tables.append(_changes(table, len(origins), self._insert))
             origins.append(TransactionOrigin(self.name, progress.position(), time.time_ns() // 1000))
             files.append(file)
             rows += table.num_rows
         if not origins:
             return None
-        batch = TransactionBatch(tuple(origins), {self.table: pa.concat_tables(tables)})
+        batch = TransactionBatch(tuple(origins), {self.table: pa.concat_tables(tables)}, tuple(refused))
         self._polled[id(batch)] = (batch, files, progress)
         return batch
 
@@ -143,6 +159,24 @@ class FilesSource(Source):
         """The next poll reads the same files again."""
         _, files, _ = self._polled.pop(id(batch))
         self._ready.extendleft(reversed(files))
+
+    def reread(self, refused: RefusedRow) -> dict[str, pa.Table]:
+        relation = self._relation
+        if relation is None:
+            raise row_error(refused.place, f"the columns of '{self.table}' are not known", NOTHING_SENT)
+        try:
+            if refused.form == "csv":
+                row = csv_rows.read_row(refused.payload, relation.columns, self.options.delimiter)
+            else:
+                row = json_rows.parse(refused.payload, json_rows.exact_numbers(relation.columns))
+            if not isinstance(row, dict):
+                raise row_error(refused.place, f"the row must be an object, not {shown(row)}", NOTHING_SENT)
+            operations = np.array([self._insert], np.int8)
+            return {self.table: change_table([row], np.zeros(1, np.int32), operations, relation)}
+        except (ValueError, csv.Error) as error:
+            raise row_error(refused.place, f"the row cannot be read: {error}", NOTHING_SENT) from None
+        except RowsRefused as wrong:
+            raise row_error(refused.place, wrong.bad[0].why, NOTHING_SENT) from None
 
     def caught_up(self) -> bool:
         return not self._followed or (self._unread == 0 and not self._ready)
@@ -213,8 +247,17 @@ class FilesSource(Source):
             next="put the old contents back, and new rows into a file with a new name",
         )
 
-    def _rows(self, file: Seen, start: int, end: int) -> pa.Table | None:
-        """The file's rows, None when there is nothing to take yet. Fixes the columns when this is the first file."""
+    def _refused(self, file: Seen, row: BadRow, ordinal: int) -> RefusedRow:
+        place = f"{file.path}: row {row.number}" if file.format == "parquet" else f"{file.path}:{row.number}"
+        form: Form = "csv" if file.format == "csv" else "json"
+        return RefusedRow(self.table, place, row.why, row.text, form, ordinal)
+
+    def _rows(self, file: Seen, start: int, end: int, bad: list[BadRow]) -> pa.Table | None:
+        """The file's rows, None when there is nothing to take yet. Fixes the columns when this is the first file.
+
+        With `on_error: quarantine` those that cannot be read go to ``bad``.
+        """
+        refused = bad if self.options.on_error == "quarantine" else None
         if file.format == "jsonl" and start == end:
             return None
         self._relation = self._relation or self._inferred(file)
@@ -222,11 +265,11 @@ class FilesSource(Source):
             return None
         columns, name = self._relation.columns, str(file.path)
         if file.format == "jsonl":
-            table = json_rows.read_lines(file.path, columns, name, start, end)
+            table = json_rows.read_lines(file.path, columns, name, start, end, refused)
         elif file.format == "csv":
-            table = csv_rows.read(file.path, columns, name, self.options.delimiter)
+            table = csv_rows.read(file.path, columns, name, self.options.delimiter, refused)
         else:
-            table = parquet_rows.read(file.path, columns, name)
+            table = parquet_rows.read(file.path, columns, name, refused)
         if self.options.columns is None and self._kept.get(self.table, self._relation.key) is None:
             self._kept.keep([self._relation])
         return table

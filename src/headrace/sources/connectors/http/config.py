@@ -37,6 +37,7 @@ class HttpOptions(BaseModel):
     auth: Literal["token", "none"] = "token"
     token: str | None = None  # a secret reference; without it a token is made at the first start
     tables: dict[str, Annotated[TableOptions, BeforeValidator(_table)]] = Field(min_length=1)
+    on_error: Literal["refuse", "quarantine"] = "refuse"  # a request with a row that does not fit its table
     max_body: ByteSize = Field(default=ByteSize(64 << 20), ge=1024)
 
     @property

@@ -19,11 +19,12 @@ from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.json import exact_rule, nearest
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
-from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.model.transaction import RefusedRow, TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
 from headrace.sources.connectors.http.config import HttpOptions
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
 from headrace.sources.connectors.http.transactions import (
+    Kept,
     Submission,
     SubmissionsRefused,
     Transaction,
@@ -32,6 +33,8 @@ from headrace.sources.connectors.http.transactions import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from headrace.sources.connectors.http.server import PushServer
 
 BATCH_TRANSACTIONS = 5_000
@@ -60,9 +63,10 @@ class HttpSource(Source):
         self._polled: dict[int, tuple[TransactionBatch, list[Submission]]] = {}
         self._count = 0  # transactions taken since ever
         self._last: dict[str, Any] = {}  # the position that the log held last, when this process started
-        self._lock = threading.Lock()  # over the two below
+        self._lock = threading.Lock()  # over the three below
         self._pending: dict[str, Submission] = {}  # idempotency key -> the submission not yet answered
         self._done: OrderedDict[str, tuple[int, int]] = OrderedDict()  # key -> first commit, number of transactions
+        self._aside: OrderedDict[str, Kept] = OrderedDict()  # key -> the answer for a request in the quarantine
 
     # --- the engine's side
 
@@ -103,16 +107,17 @@ class HttpSource(Source):
         """What was pushed: whole submissions, up to 5,000 transactions or about 200,000 rows (but at least one)."""
         taken = self.queue.take(wait_s, BATCH_TRANSACTIONS, BATCH_ROWS)
         new, refused = self._settle(taken)
+        tables: dict[int, str] = {}
         while True:
             for index, error in refused.items():
-                self._fail([taken[index]], error)
+                self._refuse(taken[index], error, tables.get(index))
             taken = [submission for index, submission in enumerate(taken) if index not in refused]
             if not taken:
                 return None
             try:
                 return self._batch(taken, merge(taken, {**self._known, **new}, self._strict), new)
             except SubmissionsRefused as refusal:
-                refused = refusal.errors
+                refused, tables = refusal.errors, refusal.tables
 
     def confirm(self, batch: TransactionBatch, first_commit: int) -> None:
         """Answer every client of the batch with its commit numbers."""
@@ -134,6 +139,25 @@ class HttpSource(Source):
         if not isinstance(error, HeadraceError):
             error = HeadraceError("log.failed", "the log did not take the transactions", why=str(error))
         self._fail(submissions, error)
+
+    def reread(self, refused: RefusedRow) -> dict[str, pa.Table]:
+        lines = len([line for line in refused.payload.split(b"\n") if line.strip()]) > 1
+        try:
+            submission = self.read(refused.payload, lines, None)
+        except HeadraceError:
+            if not lines:
+                raise
+            submission = self.read(refused.payload, False, None)  # one transaction over several lines
+        runs = [run for transaction in submission.transactions for run in transaction]
+        known, strange = self._known, [run.table for run in runs if run.table not in self._known]
+        if strange:
+            raise HeadraceError("source.row", f"the columns of '{strange[0]}' are not known yet", where=refused.place)
+        try:
+            return merge([Submission([runs], single=True)], known, self._strict)
+        except SubmissionsRefused as refusal:
+            error = refusal.errors[0]
+            why = "the row does not fit its table; nothing was sent again"
+            raise HeadraceError(error.code, error.what, where=error.where, why=why) from None
 
     def close(self) -> None:
         """Stop listening; whoever still waits is told so."""
@@ -228,7 +252,8 @@ class HttpSource(Source):
             read_transaction(document, self._keys, "" if single else f"transaction {number}")
             for number, document in enumerate(documents, 1)
         ]
-        return Submission(transactions, size=len(body), key=key, single=single)
+        kept = body if self.options.on_error == "quarantine" else b""
+        return Submission(transactions, size=len(body), body=kept, key=key, single=single)
 
     def enqueue(self, submission: Submission) -> Submission:
         """Queue it, its room being reserved. The answer is another one when its key was used before."""
@@ -242,6 +267,11 @@ class HttpSource(Source):
                 self._same_count(key, len(earlier.transactions) + earlier.skipped, count)
                 self.queue.release(submission.size)
                 return earlier
+            if key in self._aside:
+                self.queue.release(submission.size)
+                again = Submission(submission.transactions, key=key, single=submission.single)
+                again.future.set_exception(self._aside[key])
+                return again
             if key in self._done:
                 first, before = self._done[key]
                 return self._answered(submission, first, before)
@@ -364,6 +394,26 @@ class HttpSource(Source):
         if submission.key is not None:
             with self._lock:
                 self._pending.pop(submission.key, None)
+
+    def _refuse(self, submission: Submission, error: HeadraceError, table: str | None) -> None:
+        """Tell its client; with `on_error: quarantine` what was pushed over HTTP is kept whole before."""
+        answer: Exception = error
+        if submission.body and self.keeper is not None and error.code == "source.row":
+            of = table or submission.transactions[0][0].table
+            try:
+                id = self.keeper.keep(RefusedRow(of, error.where, error.what, submission.body, "request"))
+            except Exception as failure:
+                answer = failure if isinstance(failure, HeadraceError) else HeadraceError(
+                    "log.failed", "the request could not be kept in the quarantine", why=str(failure)
+                )  # fmt: skip
+            else:
+                answer = Kept(id, error)
+                if submission.key is not None:
+                    with self._lock:
+                        self._aside[submission.key] = answer
+                        while len(self._aside) > REMEMBERED_KEYS:
+                            self._aside.popitem(last=False)
+        self._fail([submission], answer)
 
     def _fail(self, submissions: Iterable[Submission], error: Exception) -> None:
         for submission in submissions:

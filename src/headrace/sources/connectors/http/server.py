@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from headrace.model.errors import HeadraceError
 from headrace.sources.base import Answers
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
-from headrace.sources.connectors.http.transactions import Submission
+from headrace.sources.connectors.http.transactions import Kept, Submission
 
 INLINE_BYTES = 64 << 10  # bodies up to this size are parsed on the event loop, larger ones beside it
 _STATUS = {
@@ -134,6 +134,8 @@ def _guarded(handler: Handler) -> Handler:
             return await handler(request)
         except _Refused as refused:
             return _answer(refused.status, refused.error.as_dict())
+        except Kept as kept:
+            return _answer(202, {"quarantined": kept.id, "error": kept.error.as_dict()})
         except HeadraceError as error:
             return _answer(_STATUS.get(error.code, 422), error.as_dict())
 

@@ -46,6 +46,7 @@ class Submission:
 
     transactions: list[Transaction]
     size: int = 0  # bytes that it counts for in the queue
+    body: bytes = b""  # as it came, where a refused one is to be kept
     key: str | None = None
     single: bool = False  # the client sent one transaction, not a list
     skipped: int = 0  # transactions of the request that the log already had, before a restart
@@ -61,11 +62,19 @@ class Submission:
 
 
 class SubmissionsRefused(Exception):
-    """Some submissions of a merge hold rows that do not fit: index in the merge -> error."""
+    """Some submissions of a merge hold rows that do not fit: index in the merge -> error, and the row's table."""
 
-    def __init__(self, errors: dict[int, HeadraceError]) -> None:
+    def __init__(self, errors: dict[int, HeadraceError], tables: dict[int, str]) -> None:
         super().__init__(f"{len(errors)} submissions are refused")
-        self.errors = errors
+        self.errors, self.tables = errors, tables
+
+
+class Kept(Exception):
+    """What a submission's future fails with that is refused for ``error``, and kept in the quarantine as ``id``."""
+
+    def __init__(self, id: str, error: HeadraceError) -> None:
+        super().__init__(str(error))
+        self.id, self.error = id, error
 
 
 def read_transaction(document: Any, keys: Mapping[str, Sequence[str]], place: str = "") -> Transaction:
@@ -168,6 +177,7 @@ def merge(
                 runs.setdefault(run.table, []).append((len(owners), run))
             owners.append(index)
     errors: dict[int, HeadraceError] = {}
+    tables: dict[int, str] = {}
     changes = {}
     for table, table_runs in runs.items():
         try:
@@ -180,11 +190,12 @@ def merge(
                 if owners[ordinal] not in errors:
                     offset = value.row - int(ends[at]) + len(run.rows)
                     number = ordinal - owners.index(owners[ordinal]) + 1
+                    tables[owners[ordinal]] = run.table
                     errors[owners[ordinal]] = _row_error(
                         submissions[owners[ordinal]], number, run.table, run.place(offset), value.why
                     )
     if errors:
-        raise SubmissionsRefused(errors)
+        raise SubmissionsRefused(errors, tables)
     return changes
 
 
