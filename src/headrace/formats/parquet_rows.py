@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from headrace.formats.json_rows import REFUSED_MAX, BadRow, BadValue, RowsRefused, refuse_nulls, row_error, too_many
 from headrace.formats.json_tables import rows
+from headrace.formats.types import decimals
 from headrace.formats.types.arrow import from_arrow, schema, to_arrow
 from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
@@ -120,18 +121,18 @@ def _widens(found: pa.DataType, target: pa.DataType) -> bool:
     if types.is_floating(found):
         return bool(types.is_floating(target) and found.bit_width <= target.bit_width)
     if types.is_list(found) or types.is_large_list(found):
-        return types.is_list(target) and _widens(found.value_type, target.value_type)
+        return types.is_list(target) and _widens_inside(found.value_type, target.value_type)
     if types.is_struct(found):
         return (
             types.is_struct(target)
             and [f.name for f in found] == [f.name for f in target]
-            and all(_widens(a.type, b.type) for a, b in zip(found, target, strict=True))
+            and all(_widens_inside(a.type, b.type) for a, b in zip(found, target, strict=True))
         )
     if types.is_map(found):
         return (
             types.is_map(target)
-            and _widens(found.key_type, target.key_type)
-            and _widens(found.item_type, target.item_type)
+            and _widens_inside(found.key_type, target.key_type)
+            and _widens_inside(found.item_type, target.item_type)
         )
     same = (types.is_boolean, types.is_decimal, types.is_date, types.is_timestamp, types.is_duration)
     texts = (types.is_string, types.is_large_string, types.is_string_view)
@@ -143,8 +144,17 @@ def _widens(found: pa.DataType, target: pa.DataType) -> bool:
     )
 
 
+def _widens_inside(found: pa.DataType, target: pa.DataType) -> bool:
+    """The same within a nested type, where decimals must have room for every value: none is looked at by itself."""
+    if pa.types.is_decimal(found) and pa.types.is_decimal(target):
+        return bool(target.precision - target.scale >= found.precision - found.scale)
+    return _widens(found, target)
+
+
 def _converted(array: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """Times lose what is below a microsecond, as in Spark; a time without a zone is UTC."""
+    if pa.types.is_decimal128(array.type):
+        return decimals.rescaled(array, target)
     if pa.types.is_integer(array.type) and pa.types.is_decimal(target):
         array = array.cast(pa.decimal128(38, target.scale))  # Arrow wants room for every integer; the next cast checks
     return pc.cast(array, options=pc.CastOptions(target_type=target, allow_time_truncate=True))

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.types import intervals
+from headrace.formats.types import decimals, intervals
 from headrace.formats.types.arrow import CALENDAR, DAYS, MICROSECONDS, MONTHS, YEAR_MONTH, from_arrow
 from headrace.model.errors import HeadraceError
 
@@ -70,7 +70,7 @@ def text_column(texts: pa.Array, arrow: pa.DataType) -> pa.Array | None:
     """The fast rule for a column of strings that spell decimals, dates or timestamps; None: use the exact rule."""
     try:
         if pa.types.is_decimal(arrow):
-            return texts.cast(arrow)
+            return decimals.from_text(texts, arrow)
         if pa.types.is_date(arrow):
             return _within(texts.cast(arrow), pa.int32(), _DAYS)
         if pa.types.is_timestamp(arrow):

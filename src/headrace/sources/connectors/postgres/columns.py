@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.types import arrow as arrow_types
+from headrace.formats.types import decimals
 from headrace.sources.connectors.postgres.pgoutput import Integers
 
 GATHER_BYTES_MAX = 48  # mean length of a value up to which one numpy gather beats joining slices
@@ -74,16 +75,7 @@ def _convert(texts: pa.BinaryArray, type_text: str) -> pa.Array:
     if type_text.startswith("array<"):
         return _arrays(strings, type_text[len("array<") : -1])
     wanted = arrow_types.to_arrow(type_text)
-    if pa.types.is_decimal(wanted):
-        _check_digits(strings, wanted.precision - wanted.scale)
-    return strings.cast(wanted)
-
-
-def _check_digits(strings: pa.StringArray, digits: int) -> None:
-    """Raises ValueError for a number with more digits before its point: Arrow's cast wraps some of them around."""
-    long = strings.filter(pc.greater(pc.binary_length(strings), digits))
-    if len(long) and not pc.all(pc.match_substring_regex(long, rf"^-?0*\d{{0,{digits}}}(\.\d*)?$")).as_py():
-        raise ValueError(f"more than {digits} digits before the point, or no number")
+    return decimals.from_text(strings, wanted) if pa.types.is_decimal(wanted) else strings.cast(wanted)
 
 
 def _unhex(texts: pa.BinaryArray) -> pa.BinaryArray:
