@@ -109,6 +109,7 @@ def test_killed_in_between_each_is_there_once(product: Product, monkeypatch: pyt
     assert product.kept() == []  # not told before it is known whether they come again
     product.close()
     product.open()
+    assert product.catalog.untaken_refused() == []
     product.take()
     assert product.logged() == GOOD
     assert [kept[1:] for kept in product.kept()] == BAD
