@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 
@@ -28,3 +29,15 @@ def test_an_interrupt_at_any_instant_of_waiting_ends_in_order(capsys: pytest.Cap
         signal.signal(signal.SIGINT, before[0])
         signal.signal(signal.SIGALRM, before[1])
     assert capsys.readouterr().err == "\n" * ROUNDS
+
+
+def test_an_interrupt_that_python_drops_ends_it_too(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with until_interrupted() as stop:
+            with contextlib.suppress(KeyboardInterrupt):  # as a finalizer does
+                signal.raise_signal(signal.SIGINT)
+            assert stop.is_set() and stop.wait(0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == ""

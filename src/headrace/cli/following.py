@@ -13,24 +13,36 @@ from headrace.cli import display
 
 
 class Stop(threading.Event):
-    """An event that is waited for asleep: an interrupt amid an ordinary wait leaves the event's lock in disorder."""
+    """An event without a lock: an interrupt amid a wait for one leaves it in disorder. It is waited for asleep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = False
+
+    def set(self) -> None:
+        self._asked = True
+
+    def is_set(self) -> bool:
+        return self._asked
 
     def wait(self, timeout: float | None = None) -> bool:
         time.sleep(timeout or 0)
-        return self.is_set()
+        return self._asked
 
 
 @contextlib.contextmanager
 def until_interrupted() -> Iterator[Stop]:
     """Ends in order at Ctrl-C; a second one, as `timeout` sends to a group, changes nothing."""
-    signal.signal(signal.SIGINT, _interrupt)
+    stop = Stop()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        stop.set()  # where Python drops what is raised (a finalizer, a callback) the next look at it ends the loop
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        yield Stop()
+        yield stop
     except KeyboardInterrupt:
         with contextlib.suppress(OSError):
             display.say(error=True)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise KeyboardInterrupt
