@@ -1,7 +1,8 @@
-"""Goal: a fault in an operator is noticed, by name. Method: a law of tests/laws runs over a copy of the source with one
-fault planted in it, and must fail at the query that the fault is known to spoil.
+"""Goal: a fault is noticed, by name. Method: a test runs over a copy of the source with one fault planted in it, and
+must fail: over an operator a law of tests/laws, at the query that the fault is known to spoil (faults.toml); over what
+keeps and delivers a proof or a test of the room (losses.toml).
 
-``HEADRACE_PLANTED=all`` (``make planted``) takes every fault of faults.toml; the usual run the ones marked ``usual``.
+``HEADRACE_PLANTED=all`` (``make planted``) takes every fault; the usual run the ones marked ``usual``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pytest
 HERE = Path(__file__).parent
 SOURCE, LAWS = HERE.parents[1] / "src" / "headrace", HERE.parent / "laws"
 FAULTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "faults.toml").read_text())
+LOSSES: dict[str, dict[str, Any]] = tomllib.loads((HERE / "losses.toml").read_text())
 EVERY = os.environ.get("HEADRACE_PLANTED") == "all"
 HISTORIES = "60"
 
@@ -27,19 +29,36 @@ def planted(fault: dict[str, Any], text: str) -> str:
     return text.replace(fault["old"], fault["new"])
 
 
-@pytest.mark.parametrize("name", FAULTS)
+def noticing(fault: dict[str, Any]) -> str:
+    """The test that must notice it, as pytest names it."""
+    return str(HERE.parent / fault["proof"] if "proof" in fault else LAWS / fault["law"])
+
+
+def chosen(faults: dict[str, dict[str, Any]]) -> list[str]:
+    return [name for name, fault in faults.items() if EVERY or fault.get("usual")]
+
+
+@pytest.mark.parametrize("name", [*FAULTS, *LOSSES])
 def test_every_fault_has_its_place(name: str) -> None:
-    fault = FAULTS[name]
+    fault = {**FAULTS, **LOSSES}[name]
     text = (SOURCE / fault["file"]).read_text()
     assert text.count(fault["old"]) == 1, f"{fault['file']} has changed: say anew where this fault is planted"
     compile(planted(fault, text), fault["file"], "exec")
-    assert (LAWS / fault["law"]).exists()
+    assert Path(noticing(fault).partition("::")[0]).exists()
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", [n for n, fault in FAULTS.items() if EVERY or fault.get("usual")])
+@pytest.mark.parametrize("name", chosen(FAULTS))
 def test_the_fault_is_noticed(name: str, tmp_path: Path) -> None:
-    fault = FAULTS[name]
+    noticed(FAULTS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", chosen(LOSSES))
+def test_the_loss_is_noticed(name: str, tmp_path: Path) -> None:
+    noticed(LOSSES[name], tmp_path)
+
+
+def noticed(fault: dict[str, Any], tmp_path: Path) -> None:
     shutil.copytree(SOURCE, tmp_path / "headrace", ignore=shutil.ignore_patterns("__pycache__"))
     file = tmp_path / "headrace" / fault["file"]
     file.write_text(planted(fault, file.read_text()))
@@ -48,8 +67,9 @@ def test_the_fault_is_noticed(name: str, tmp_path: Path) -> None:
         "HEADRACE_LAWS_HISTORIES": HISTORIES,
         "HEADRACE_LAWS_REGRESSIONS": str(tmp_path),
         "HEADRACE_LAWS_SHRINK": "0",
+        "HEADRACE_PROVE": fault.get("size", "quick"),
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(LAWS / fault["law"])]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", noticing(fault)]
     run = subprocess.run(
         command,
         check=False,

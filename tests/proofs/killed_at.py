@@ -39,14 +39,14 @@ _libc.ptrace.restype = ctypes.c_long
 
 @dataclass
 class Run:
-    """``calls``: how many there were, by name; ``killed``: the call it was killed at, '' for none.
+    """``calls``: their names, in order; ``killed``: the call it was killed at, '' for none.
 
     ``status``: what it exited with, or minus the signal that ended it.
     """
 
     status: int = 0
     killed: str = ""
-    calls: dict[str, int] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
 
 
 class _Instruction(ctypes.Structure):
@@ -84,7 +84,7 @@ def run(
     os.waitpid(child, 0)
     _ptrace(_SETOPTIONS, child, _OPTIONS)
     _ptrace(_CONT, child, 0)
-    found, names, count = Run(calls=dict.fromkeys(CALLS, 0)), list(CALLS), 0
+    found, names, count = Run(), list(CALLS), 0
     while True:
         pid, status = os.waitpid(-1, _ALL_THREADS)
         if not os.WIFSTOPPED(status):
@@ -94,7 +94,7 @@ def run(
             continue
         if status >> 16 == _AT_CALL:
             name = names[_message(pid)]
-            found.calls[name] += 1
+            found.calls.append(name)
             count += only in ("", name)
             if count == at and only in ("", name) and held is not None:
                 held(name)

@@ -27,7 +27,7 @@ from headrace.serve import snapshot, sound
 from headrace.sinks.base import Sink
 from headrace.state import run
 
-FLIPS = (100, 600, 3500)
+FLIPS = (100, 400, 3500)
 TRANSACTIONS = 14
 
 

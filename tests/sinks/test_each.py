@@ -218,3 +218,22 @@ def test_a_server_that_crashes_in_the_middle_comes_back_whole_and_gets_the_rest(
         sink.write_each(together([m[0] for m in made[reached:]]))
         assert (store.contents("left"), store.contents("right")) == (made[-1][1], made[-1][2])
         store.close()
+
+
+@pytest.mark.postgres
+def test_what_was_written_survives_a_server_that_crashes_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    made = transfers(9, 60)
+    with PostgresServer(tmp_path_factory.mktemp("crashing") / "server") as server:
+        server.psql("ALTER SYSTEM SET wal_writer_delay = '10s'")  # what is not flushed by a commit stays unflushed
+        server.psql("SELECT pg_reload_conf()")
+        store = PostgresStore(server.dsn)
+        sink = begun(store, made[0][0])
+        for start in range(1, 60, 20):
+            upto = min(start + 20, 60)
+            sink.write_each(together([m[0] for m in made[start:upto]]))
+            server.stop(immediate=True)
+            server.start()
+            sink = store.sink()
+            assert sink.open() == upto
+            assert (store.contents("left"), store.contents("right")) == (made[upto - 1][1], made[upto - 1][2])
+        store.close()
