@@ -1,51 +1,30 @@
 """Goal: a catalogue that an earlier version has left is taken over as it is, and a later one's is refused.
 
-Method: catalogues of every earlier layout, as those versions made them.
+Method: catalogues of every earlier layout, as those versions wrote them (tests/catalog/layouts).
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.catalog.database import LAYOUT, SCHEMA
+from headrace.catalog import sums
+from headrace.catalog.database import LAYOUT
 from headrace.catalog.quarantine import Change, Left, SetAside
 from headrace.catalog.store import Catalog, StepShape
 from headrace.model.errors import HeadraceError
 
-# What came with each layout: tables, and columns of tables that were there.
-NEW_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",)}
-NEW_COLUMNS = {3: (("step", "each"),), 7: (("base", "crcs"),)}
+LAYOUTS = Path(__file__).parent / "layouts"  # each as that version wrote it, as SQL; {home}: the catalogue's folder
 
 
 def left_by(layout: int, path: Path) -> None:
     """A catalogue of that layout with one published step."""
-    database = sqlite3.connect(path)
-    database.executescript(SCHEMA)
-    database.execute("insert into meta values ('layout', ?)", (str(layout),))
-    for later in range(layout + 1, LAYOUT + 1):
-        for table in NEW_TABLES.get(later, ()):
-            database.execute(f"drop table {table}")
-        for table, column in NEW_COLUMNS.get(later, ()):
-            database.execute(f"alter table {table} drop column {column}")
-    names = "number, after, upto, wide, committed_us, published_us"
-    database.execute(f"insert into step ({names}) values (1, 0, 7, 1, 5, 6)")
-    home = "" if layout >= 6 else f"{path.parent}/"  # files were named in full
-    database.execute("insert into output values (1, 'v@1', ?, 5, 0)", (f"{home}state/1/out",))
-    names = "feed, step, upto, paths, rows"
-    database.execute(
-        f"insert into base ({names}) values ('w@1', 1, 7, ?, 5)", (json.dumps([f"{home}state/base", "/else/base"]),)
-    )
-    runs = json.dumps({"table:t": [[f"{home}state/1/run", 5, 100]]})
-    database.execute("insert into checkpoint values (1, ?)", (runs,))
-    if layout >= 4:
-        database.execute("insert into set_aside values ('t', 1, ?, 3)", (f"{home}state/aside",))
-    database.commit()
-    database.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript((LAYOUTS / f"{layout}.sql").read_text().replace("{home}", str(path.parent)))
 
 
 def files_named(catalog: Catalog) -> tuple[list[str], list[str], dict[str, Any]]:
@@ -109,6 +88,7 @@ def test_a_damaged_catalogue_is_named(tmp_path: Path) -> None:
 def test_a_later_layout_is_refused(tmp_path: Path) -> None:
     left_by(LAYOUT, tmp_path / "catalog.db")
     with sqlite3.connect(tmp_path / "catalog.db") as database:
+        sums.keep(database)
         database.execute("update meta set value = ? where name = 'layout'", (str(LAYOUT + 1),))
     with pytest.raises(HeadraceError) as raised:
         Catalog(tmp_path / "catalog.db")

@@ -1,13 +1,16 @@
-"""Goal: whatever bit of the files of views and state is flipped, and wherever one is cut, no wrong row is served.
+"""Goal: whatever bit of the files of views, of state and of the catalogue is flipped, no wrong row is served.
 
 Method: the control plane runs to its end; then one file is damaged at a place that a seed draws, and everything is read
 that the product would read: each view, what a new sink would be sent, the runs that a start goes on from. Each read
-gives what the model says, or an error that names the file. (Damage to the log: tests/log.)
+gives what the model says, or an error that names the file. The catalogue is damaged as a clean end leaves it, and as a
+kill does, with what SQLite has not yet moved out of its write-ahead log. (Damage to the log: tests/log.)
 """
 
 from __future__ import annotations
 
 import random
+import shutil
+import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +31,7 @@ from headrace.sinks.base import Sink
 from headrace.state import run
 
 FLIPS = (100, 400, 3500)
+FLIPS_CATALOGUE = (200, 1000, 5000)
 TRANSACTIONS = 14
 
 
@@ -62,6 +66,71 @@ def test_flipped_and_cut_files(finished: World, proof: Proof) -> None:
     proof.detail = f"{len(files)} files, {named} times the file named"
     assert named == proof.tried
     proof.holds()
+
+
+@pytest.mark.parametrize("name", ["catalog.db", "catalog.db-wal"])
+def test_flipped_and_cut_catalogues(finished: World, name: str, proof: Proof) -> None:
+    history = History(finished.seed, finished.transactions)
+    rng = random.Random(f"{SEED} damage to {name}")
+    folder = Path(finished.folder)
+    left = left_by_a_kill(folder) if name.endswith("-wal") else {"catalog.db": (folder / "catalog.db").read_bytes()}
+    if (folder / "catalog.mark").exists():
+        left["catalog.mark"] = (folder / "catalog.mark").read_bytes()
+    put(folder, left)
+    written = dump(folder)
+    whole, named = left[name], 0
+    used = [at for at, byte in enumerate(whole) if byte]  # most of the rest belongs to no row
+    for number in range(FLIPS_CATALOGUE[SIZE]):
+        at = rng.choice(used) if number % 10 else rng.randrange(len(whole))
+        put(folder, left | {name: whole[:at] if number % 100 == 0 else flipped(whole, at, rng)})
+        proof.tried += 1
+        try:
+            Catalog(folder / "catalog.db").close()  # what a start sees
+        except HeadraceError as error:
+            named += 1
+            if (error.code, error.where) != ("state.corrupt", str(folder / "catalog.db")):
+                proof.wrong.append(f"{name} at {at}: {error}")
+            continue
+        if dump(folder) != written:
+            proof.wrong.append(f"{name} at {at}: other rows")
+        error, wrong = served(finished, history)
+        proof.wrong += [f"{name} at {at}: {what}" for what in [error, *wrong] if what]
+    proof.what = f"flips and cuts of {name}, {'each' if finished.each else 'grouped'}"
+    proof.detail = f"{named} noticed, the rest without effect"
+    assert named > proof.tried / 2
+    proof.holds()
+
+
+def left_by_a_kill(folder: Path) -> dict[str, bytes]:
+    """The catalogue's files while the process that last wrote them still has them open."""
+    catalog = Catalog(folder / "catalog.db")
+    try:
+        for number in range(12):
+            catalog.put_sink("warehouse", number, "", number)
+        return {name: (folder / name).read_bytes() for name in ("catalog.db", "catalog.db-wal")}
+    finally:
+        catalog.close()
+
+
+def put(folder: Path, files: dict[str, bytes]) -> None:
+    for file in folder.glob("catalog.*"):
+        file.unlink()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def dump(folder: Path) -> list[str]:
+    """All rows and definitions, read from a copy without the product."""
+    copy = folder / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    for file in folder.glob("catalog.db*"):
+        shutil.copy(file, copy)
+    connection = sqlite3.connect(copy / "catalog.db")
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
 
 
 def flipped(whole: bytes, at: int, rng: random.Random) -> bytes:

@@ -14,9 +14,11 @@ from typing import Any
 
 import orjson
 
+from headrace.catalog import sums
+from headrace.catalog.mark import Mark
 from headrace.model.errors import HeadraceError
 
-LAYOUT = 8
+LAYOUT = 9
 # What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
 _TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",)}
 _COLUMNS = {
@@ -55,6 +57,9 @@ create table refused (number integer primary key autoincrement, source text not 
     after integer, position text, log_commit integer, replay integer, gone_us integer) strict;
 """
 
+# Busy, locked, no memory, read-only, interrupted, an I/O error, full, not to be opened, no right.
+_NOT_DAMAGE = {5, 6, 7, 8, 9, 10, 13, 14, 23}
+
 
 class Database:
     """One SQLite file in the present layout. ``project.not_running`` when there is none to read, ``state.layout``."""
@@ -62,6 +67,8 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._lock = threading.RLock()
         self._home = f"{path.parent}/"
+        self._mark = Mark(path)
+        self._counts = False  # whether transactions are counted: not before layout 9
         if read_only and not path.exists():
             raise HeadraceError(
                 "project.not_running", "this project has not run yet", where=str(path), next="headrace up"
@@ -73,6 +80,7 @@ class Database:
         if not read_only:
             self._db.execute("pragma journal_mode=wal")
             self._db.execute("pragma synchronous=full")
+            sums.keep(self._db)
             self._create()
         layout = int(self.meta("layout") or 0)
         if layout != LAYOUT:
@@ -82,16 +90,19 @@ class Database:
                 where=str(path),
                 next="use the version of Headrace that wrote it; nothing was changed",
             )
+        self._counts = True
 
     def _check(self, path: Path) -> None:
-        """Raises ``state.corrupt``. Work: one reading of the catalogue, which is small."""
+        """Raises ``state.corrupt``. Work: two readings of the catalogue, which is small."""
         try:
-            found = self._db.execute("pragma integrity_check(1)").fetchone()[0]
+            found = self._damage()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):  # busy, or not to be opened: not damaged
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_DAMAGE:
                 raise
             found = str(error)
-        if found != "ok":
+        except UnicodeDecodeError as error:
+            found = f"it has text that is none: {error}"
+        if found:
             self._db.close()
             raise HeadraceError(
                 "state.corrupt",
@@ -101,6 +112,24 @@ class Database:
                 next="check the disk, and put the file back from a copy; `headrace log verify` checks the log",
             )
 
+    def _damage(self) -> str:
+        """What is wrong with what is there, in words; empty when nothing is."""
+        least = self._mark.read()  # first: while this looks, others write
+        self._db.execute("begin")
+        try:
+            found = str(self._db.execute("pragma integrity_check(1)").fetchone()[0])
+            if found != "ok":
+                return found
+            if self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0:
+                return f"it is empty, and had {least} transactions" if least else ""
+            lost = least - sums.counted(self._db)
+            if lost > 0:
+                return f"its newest transactions are gone ({lost}): its file -wal is damaged, or is not there"
+            return sums.wrong(self._db)
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("rollback")
+
     def _create(self) -> None:
         if self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0:
             with self.transaction():
@@ -108,6 +137,7 @@ class Database:
                     if statement.strip():
                         self._db.execute(statement)
                 self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
+                sums.begin(self._db)
         elif 0 < int(self.meta("layout") or 0) < LAYOUT:
             self._migrate(int(self.meta("layout") or 0))
 
@@ -121,6 +151,7 @@ class Database:
             if layout < 6:
                 self._name_from_here()
             self.set_meta("layout", str(LAYOUT))
+            sums.begin(self._db)
 
     def _name_from_here(self) -> None:
         """Files were named in full before layout 6."""
@@ -151,6 +182,7 @@ class Database:
     def close(self) -> None:
         with self._lock:
             self._db.close()
+            self._mark.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -160,12 +192,17 @@ class Database:
                 yield
                 return
             self._db.execute("begin immediate")
+            before = self._db.total_changes
             try:
                 yield
+                changes = self._counts and self._db.total_changes > before
+                count = sums.count(self._db) if changes else 0
             except BaseException:
                 self._db.execute("rollback")
                 raise
             self._db.execute("commit")
+            if count:
+                self._mark.write(count)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         with self._lock:

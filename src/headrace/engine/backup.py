@@ -144,7 +144,7 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
-        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, "lock") or inside.name.startswith("catalog.db")
+        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, "lock") or inside.name.startswith("catalog.")
         if file.is_file() and not elsewhere and inside.as_posix() not in made.files:
             yield file, f"{KEPT}/{inside.as_posix()}", file.stat().st_size
     for name in DEFINITIONS:

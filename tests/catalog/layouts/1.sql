@@ -1,0 +1,26 @@
+BEGIN TRANSACTION;
+CREATE TABLE base (feed text primary key, step integer not null, upto integer not null, paths text not null,
+    rows integer not null) strict;
+INSERT INTO "base" VALUES('w@1',1,7,'["{home}/state/base", "/else/base"]',5);
+CREATE TABLE checkpoint (step integer primary key, runs text not null) strict;
+INSERT INTO "checkpoint" VALUES(1,'{"table:t": [["{home}/state/1/run", 5, 100]]}');
+CREATE TABLE meta (name text primary key, value text not null) strict;
+INSERT INTO "meta" VALUES('layout','1');
+CREATE TABLE output (step integer not null, feed text not null, path text not null, rows integer not null,
+    crc integer not null, primary key (feed, step, path)) strict;
+INSERT INTO "output" VALUES(1,'v@1','{home}/state/1/out',5,0);
+CREATE TABLE relation (name text primary key, source text not null, columns text not null, key text not null,
+    updates integer not null) strict;
+INSERT INTO "relation" VALUES('t','shop','[["id","bigint",false]]','["id"]',1);
+CREATE TABLE sink (name text primary key, frontier integer not null, error text not null default '',
+    updated_us integer not null default 0) strict;
+INSERT INTO "sink" VALUES('warehouse',7,'',8);
+CREATE TABLE step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
+    committed_us integer not null, published_us integer) strict;
+INSERT INTO "step" VALUES(1,0,7,1,5,6);
+CREATE TABLE view (name text not null, version integer not null, sql text not null, fingerprint text not null,
+    columns text not null, key text not null, ordering text not null, state text not null,
+    reason text not null default '', created_commit integer not null, primary key (name, version)) strict;
+INSERT INTO "view" VALUES('v',1,'SELECT id FROM t','f','[["id","bigint",false]]','[]','[]','live','',0);
+CREATE INDEX output_by_step on output (step);
+COMMIT;
