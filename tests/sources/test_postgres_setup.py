@@ -85,6 +85,35 @@ def test_a_table_that_was_not_followed_for_a_while_is_copied_in_place_of_what_wa
     assert changes(batches, "u") == []
 
 
+@pytest.mark.parametrize("lost", ["slot", "publication", "a table of the publication"])
+def test_killed_while_what_was_lost_is_copied_anew_it_is_copied_anew_again(shop: Shop, lost: str) -> None:
+    """By then there is a new slot, or all is published again, as if nothing had been missed."""
+    shop.run("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+    shop.source.held = frozenset({"t"})
+    positions = [shop.begin("t")[-1].origins[-1].position]
+    shop.source.note = positions.append
+    shop.source.close()
+    name = f"headrace_{shop.database}"
+    if lost == "slot":
+        shop.run(f"SELECT pg_drop_replication_slot('{name}')")
+    elif lost == "publication":
+        shop.run(f"DROP PUBLICATION {name}")
+    else:
+        shop.run(f"ALTER PUBLICATION {name} DROP TABLE t")
+    shop.run("DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (3)")
+    for _ in range(2):
+        shop.source.start(frozenset({"t"}), positions[-1])
+        shop.source.close()
+        shop.run("UPDATE t SET id = id + 10")
+    assert len(positions) == 2 and json.loads(positions[-1])["tables"] == []  # noted once, before it was undone
+    shop.source.start(frozenset({"t"}), positions[-1])
+    (batch,) = drain(shop.source)
+    rows = [(row["_op"], row["id"]) for row in changes([batch], "t")]
+    assert len(batch.origins) == 1 and rows == [(TRUNCATE, None), (INSERT, 22), (INSERT, 23)]
+    shop.run("INSERT INTO t VALUES (4)")
+    assert [row["id"] for row in changes(drain(shop.source), "t")] == [4]
+
+
 def test_drop_leaves_nothing(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id int PRIMARY KEY)")
     shop.begin("t")

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
-from headrace.model.transaction import TransactionBatch
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
 
 POLL_S = 0.1
@@ -43,6 +43,7 @@ class Ingest(threading.Thread):
         self.begun = begun
         self.append = append or log.append
         self.error: HeadraceError | None = None
+        self.attempt = 0  # how often in a row it has failed
         self.rows = 0
         self.ready = threading.Event()
         self.caught_up = threading.Event()  # what was at the source at the start is in the log
@@ -52,6 +53,7 @@ class Ingest(threading.Thread):
         self._commit = log.end  # by which the log has all that the source has given
         self._watchers = 0
         self._guard = threading.Lock()
+        source.note = self.note
 
     def follow(self, tables: frozenset[str]) -> None:
         """Also follow these tables, from the source's own thread."""
@@ -84,8 +86,8 @@ class Ingest(threading.Thread):
             self.join(timeout=30)
 
     def run(self) -> None:
-        attempt = 0
         while not self._closed.is_set():
+            began = time.monotonic()
             try:
                 position = self.log.positions.get(self.source.name) if self.begun is None else None
                 self.source.start(self._wanted, position)
@@ -100,8 +102,10 @@ class Ingest(threading.Thread):
                 self.source.close()
                 if self.error is None or self.error.code not in RETRIED:
                     return
-                self._closed.wait(RETRY_S[min(attempt, len(RETRY_S) - 1)])
-                attempt += 1
+                if time.monotonic() - began > RETRY_S[-1]:
+                    self.attempt = 0
+                self._closed.wait(RETRY_S[min(self.attempt, len(RETRY_S) - 1)])
+                self.attempt += 1
         self.source.close()
 
     def loop(self) -> None:
@@ -134,9 +138,15 @@ class Ingest(threading.Thread):
             self.source.confirm(batch, first)
             self.rows += batch.rows
             self._commit = first + len(batch.origins) - 1
+            self.attempt = 0
             self.look()
             if self.error is not None:
                 self.recovered()
+
+    def note(self, position: str) -> None:
+        """See ``Source.note``."""
+        origin = TransactionOrigin(self.source.name, position, time.time_ns() // 1000)
+        self._commit = self.append(TransactionBatch((origin,)))
 
     def look(self) -> None:
         """Note how far the source is, if anybody wants to know. All that was polled is in the log."""

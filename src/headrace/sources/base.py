@@ -42,6 +42,10 @@ def _heard_by_nobody(event: dict[str, Any]) -> None:
     """Where no engine has set a source's ``tell``."""
 
 
+def _noted_by_nobody(position: str) -> None:
+    """Where no engine has set a source's ``note``."""
+
+
 class Source(ABC):
     """One place where data changes.
 
@@ -55,8 +59,9 @@ class Source(ABC):
     ``used`` (set by the engine): of each table the columns that views use; None: not known, all may be. ``tell`` (set
     by the engine) takes events of its own (``{"event", "source", "what", ...}``, no failures); ``notices`` is what
     ``headrace status`` shows beside its state.
-    ``answers`` (set by the engine before ``start``) is what a push source may pass on to its clients, and ``keeper``
-    where it may keep what it cannot read.
+    ``note`` (set by the engine) puts a position into the log, durably, as a transaction without changes: for a source
+    whose ``start`` is about to undo what the last position counts on. ``answers`` (set by the engine before ``start``)
+    is what a push source may pass on to its clients, and ``keeper`` where it may keep what it cannot read.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Source(ABC):
     used: Mapping[str, frozenset[str]] | None = None
     notices: tuple[str, ...] = ()
     tell: Callable[[dict[str, Any]], None] = staticmethod(_heard_by_nobody)
+    note: Callable[[str], None] = staticmethod(_noted_by_nobody)
     answers: Answers | None = None
     keeper: Keeper | None = None
 

@@ -140,16 +140,18 @@ class PostgresSource(Source):
         self._recorded = at.tables
         state = setup.usable_slot(side, self._slot, self._where)
         why = watch.why_elsewhere(stream, at.server, self._server, at.lsn)
-        if why := why or watch.why_lost(state, publication, self._slot, at.lsn, self._there):
-            what = (
-                f"changes after LSN {lsn_text(at.lsn)} may be lost: the tables are copied anew, and what differs flows"
-            )
-            self._say("source.copied_anew", what, why, tables=sorted(tables))
+        why = why or watch.why_lost(state, publication, self._slot, at.lsn, self._there)
+        # What is not published was left out for a while, or made anew: copied again, like what changed without rows.
+        members = frozenset() if why else publication.members()
+        known = [t for t in chosen if t.oid in members and self._goes_on(t, forms[t.oid], at.forms)]
+        if at.tables - {table.relation.name for table in known}:
+            # Soon they look as if nothing had been missed: a start after a crash must see that they had to be copied.
+            tail = position.tail({t.relation.name: forms[t.oid].text for t in known}, self._server)
+            self.note(position.text(at.lsn, tail))
+        if why:
+            self._say("source.copied_anew", watch.may_be_lost(at.lsn), why, tables=sorted(tables))
             self._start_anew(side, publication, chosen, forms)
             return
-        # What is not published was left out for a while, or made anew: copied again, like what changed without rows.
-        members = publication.members()
-        known = [t for t in chosen if t.oid in members and self._goes_on(t, forms[t.oid], at.forms)]
         publication.check_form(known)
         publication.keep_only(known)
         self._follow(known, forms)
