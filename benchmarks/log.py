@@ -1,6 +1,6 @@
 """The log alone: transactions a second by concurrent submitters, rows a second in and out. Prints JSON lines.
 
-    python benchmarks/log.py [--seconds 3] [--rows 3000000] [--folder FOLDER]
+    python benchmarks/log.py [--seconds 3] [--rounds 1] [--rows 3000000] [--folder FOLDER]
 
 ``--folder`` lies on the disk to be measured; a temporary folder there is used and removed.
 """
@@ -22,6 +22,8 @@ from headrace.log.append import LogWriter
 from headrace.log.files import Files
 from headrace.log.read import LogReader
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
+
+ROWS = 5  # of a small transaction
 
 
 class CountingFiles(Files):
@@ -54,16 +56,17 @@ def orders(rows: int, transactions: int) -> TransactionBatch:
 
 
 def show(**figures: object) -> None:
-    print(json.dumps(figures), flush=True)
+    """One JSON line a result, with the load of the machine meanwhile."""
+    print(json.dumps({**figures, "load": round(os.getloadavg()[0], 1)}), flush=True)
 
 
 def submitters(folder: Path, threads: int, seconds: float) -> None:
-    """Every thread appends one transaction of two rows at a time and waits until it is durable."""
+    """Every thread appends one transaction of five rows at a time and waits until it is durable."""
     files = CountingFiles()
-    batch = orders(2, 1)
+    batch = orders(ROWS, 1)
     latencies: list[float] = []
     with LogWriter(folder, files=files) as writer:
-        before, begin = files.syncs, time.perf_counter()
+        before, busy, begin = files.syncs, time.process_time(), time.perf_counter()
         stop = begin + seconds
 
         def run() -> None:
@@ -79,13 +82,15 @@ def submitters(folder: Path, threads: int, seconds: float) -> None:
             thread.start()
         for thread in running:
             thread.join()
-        took, end, syncs = time.perf_counter() - begin, writer.end, files.syncs - before
+        took, busy = time.perf_counter() - begin, time.process_time() - busy
+        end, syncs = writer.end, files.syncs - before
     p50, p99 = np.percentile(latencies, [50, 99]) * 1000
     show(
         name="append_small",
         submitters=threads,
         transactions_per_s=round(end / took),
         transactions_per_sync=round(end / syncs, 1),
+        processor_us=round(busy / end * 1e6, 1),
         p50_ms=round(p50, 2),
         p99_ms=round(p99, 2),
     )
@@ -95,7 +100,7 @@ def submitters(folder: Path, threads: int, seconds: float) -> None:
     middle = time.perf_counter()
     rows = sum(b.num_rows for b in reader.read(refs, "orders", 0, end))
     done = time.perf_counter()
-    assert rows == 2 * end
+    assert rows == ROWS * end
     show(
         name="read_small",
         submitters=threads,
@@ -166,6 +171,7 @@ def disk(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--rounds", type=int, default=1, help="where other work disturbs: the best of several")
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--folder", type=Path, default=None)
     chosen = parser.parse_args()
@@ -173,7 +179,8 @@ def main() -> None:
         folder = Path(temporary)
         disk(folder)
         for threads in (1, 8, 64):
-            submitters(folder / f"small {threads}", threads, chosen.seconds)
+            for turn in range(chosen.rounds):
+                submitters(folder / f"small {threads} {turn}", threads, chosen.seconds)
         for batch_rows in (100_000, 1_000_000):
             bulk(folder / f"bulk {batch_rows}", chosen.rows, batch_rows)
 

@@ -196,13 +196,25 @@ values = st.one_of(st.none(), st.binary(max_size=70).map(bytes.hex))
 
 @given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), values), max_size=60), st.integers(20, 4000))
 def test_any_rows_come_out_as_they_went_in(pairs: list[tuple[int, str | None]], chunk: int) -> None:
-    """Short and long values take different ways; so do small chunks."""
+    """In small chunks as well."""
     messages = [insert(8, x, y) for x, y in pairs]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "CHUNK_BYTES", chunk)
         tables = decode(messages, range(len(messages)))
     found = tables["bag"].to_pylist() if pairs else []
     assert found == [{"_t": n, "_op": 0, "x": x, "y": y} for n, (x, y) in enumerate(pairs)]
+
+
+@given(st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 90), st.integers(0, 10))), max_size=12), st.booleans())
+def test_values_are_gathered_from_where_they_lie(places: list[tuple[int, int] | None], in_order: bool) -> None:
+    """Also where values overlap or come in another order, as those do that an update takes from the old row."""
+    if in_order:  # one after another, up to touching
+        places = [None if place is None else (8 * n, min(place[1], 8)) for n, place in enumerate(places)]
+    data = np.arange(100, dtype=np.uint8)
+    starts, lengths = np.array([place or (99, 5) for place in places], np.int64).reshape(-1, 2).T
+    valid = np.array([place is not None for place in places], np.bool_)
+    expected = [None if place is None else data.tobytes()[place[0] : sum(place)] for place in places]
+    assert columns.gather(data, starts, lengths, valid).to_pylist() == expected
 
 
 elements = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8))

@@ -98,9 +98,11 @@ class ActiveSegment:
             out.align()
             begin = out.position
             out.crc = 0
-            with pa.ipc.new_stream(pa.PythonFile(out, mode="w"), table.schema) as stream:
+            buffered = pa.BufferedOutputStream(pa.PythonFile(out, mode="w"), _BUFFER_BYTES)
+            with pa.ipc.new_stream(buffered, table.schema) as stream:
                 for batch in pieces(table):
                     stream.write_batch(batch)
+            buffered.flush()
             payloads[name] = Payload(begin - self._written, out.position - begin, table.num_rows, out.crc)
         out.align()
         meta = _meta(frame, payloads).pack()
