@@ -19,6 +19,7 @@ from typing import Any
 
 from headrace.catalog.document import Document, did_you_mean, load, read_text
 from headrace.catalog.functions import FOLDER, read_functions
+from headrace.catalog.retention import read_retention
 from headrace.model.definition import Project, Settings, SinkDefinition, SourceDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 
@@ -226,10 +227,12 @@ def _settings(document: Document, folder: Path) -> Settings:
     """headrace.yaml against ``Settings``: its fields are the keys, their types the types."""
     fields = {field.name: str(field.type) for field in dataclasses.fields(Settings)}
     values: dict[str, Any] = {"name": folder.name or "headrace"}
+    sinks = [name for name, _ in files(folder, "sinks", ".yaml")]
     for key, value in document.values.items():
         if key not in fields:
             raise document.unknown(key, fields)
-        values[key] = _setting(document, key, value, fields[key])
+        known = key == "retention"
+        values[key] = read_retention(document, sinks) if known else _setting(document, key, value, fields[key])
     return Settings(**values)
 
 

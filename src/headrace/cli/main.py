@@ -20,7 +20,9 @@ from headrace.cli.commands import (
     frontier,
     init,
     log_cat,
+    log_compact,
     log_ls,
+    log_retain,
     log_tail,
     log_verify,
     plan,
@@ -101,9 +103,14 @@ for _heading, _modules in SECTIONS:
 
 
 _log = typer.Typer(
-    cls=SectionHelp, help="Look at the log: what came in, transaction by transaction.", no_args_is_help=True
+    cls=SectionHelp,
+    help="Look at the log: what came in, transaction by transaction; let its beginning go.",
+    no_args_is_help=True,
 )
-for _name, _module in (("ls", log_ls), ("cat", log_cat), ("tail", log_tail), ("verify", log_verify)):
+for _name, _module in (
+    ("ls", log_ls), ("cat", log_cat), ("tail", log_tail), ("verify", log_verify), ("retain", log_retain),
+    ("compact", log_compact),
+):  # fmt: skip
     _log.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
 app.add_typer(_log, name="log", rich_help_panel="Look closer")
 

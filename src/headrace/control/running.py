@@ -34,11 +34,20 @@ class QuarantineVerbs(Protocol):
     ) -> dict[str, Any]: ...  # fmt: skip
 
 
+class RetentionVerbs(Protocol):
+    """``headrace.engine.retention.RetentionThread``."""
+
+    def by_hand(self, before: int | None, *, dry_run: bool, closing: bool = False) -> dict[str, Any]: ...
+
+
 class PipelineVerbs(Protocol):
     """The part of ``headrace.engine.pipeline.Pipeline`` that the verbs call, from any thread."""
 
     @property
     def quarantine(self) -> QuarantineVerbs: ...
+
+    @property
+    def retention(self) -> RetentionVerbs: ...
 
     def plan(self, project: Project) -> dict[str, Any]: ...
 

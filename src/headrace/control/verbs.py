@@ -16,6 +16,7 @@ from headrace.control import (
     explain,
     frontier,
     lock,
+    log_retain,
     plan,
     quarantine_drop,
     quarantine_fix,
@@ -37,6 +38,8 @@ VERBS: dict[str, Verb] = {
     "drop": drop.run,
     "explain": explain.run,
     "frontier": frontier.run,
+    "log_compact": log_retain.run,
+    "log_retain": log_retain.run,
     "plan": plan.run,
     "quarantine_drop": quarantine_drop.run,
     "quarantine_fix": quarantine_fix.run,
@@ -78,7 +81,10 @@ def _without_spark(verb: str, arguments: Mapping[str, Any]) -> Alone | None:
     """How a verb is carried out where nothing runs, when what is published is all that it needs."""
     if verb == "verify" and arguments.get("sink"):
         return verify.sink_alone
-    known = {"backup": backup.alone, "repair": repair.alone, "quarantine_drop": quarantine_drop.alone}
+    known = {
+        "backup": backup.alone, "repair": repair.alone, "quarantine_drop": quarantine_drop.alone,
+        "log_compact": log_retain.alone, "log_retain": log_retain.alone,
+    }  # fmt: skip
     return known.get(verb)
 
 

@@ -20,8 +20,9 @@ from typing import Any
 from headrace.catalog.project import HISTORY, STATE, read
 from headrace.catalog.store import ANEW, Catalog
 from headrace.engine.connectors import make_source
+from headrace.log.base import BEGIN_NAME, retained
 from headrace.log.layout import MARK_NAME, Mark, segment_name
-from headrace.log.segment import Segment, read_mark, segment_names
+from headrace.log.segment import Segment, read_mark
 from headrace.model.errors import HeadraceError
 from headrace.serve.quarantine import FOLDER as QUARANTINE
 from headrace.serve.snapshot import catalog_path
@@ -138,7 +139,10 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
     for name in made.files:
         yield home / name, f"{KEPT}/{name}", (home / name).stat().st_size
     last = segment_name(mark.segment)
-    names = [name for name in segment_names(home / _LOG) if mark.end and name <= last]
+    base, there = retained(home / _LOG)
+    names = [name for name in there if mark.end and name <= last]
+    for part in sorted({BEGIN_NAME, *base.names()} if base.commit else ()):
+        yield home / _LOG / part, f"{KEPT}/{_LOG}/{part}", (home / _LOG / part).stat().st_size
     for name, after in zip(names, [*names[1:], None], strict=True):
         used = Segment(home / _LOG / after).header.previous_length if after else mark.offset
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used

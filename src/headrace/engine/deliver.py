@@ -156,7 +156,7 @@ class Deliver(threading.Thread):
             if not steps:
                 return None
             wanted = self.wanted()
-            complete = steps[0].after <= frontier
+            complete = steps[0].after <= frontier and frontier >= self.log.base.commit  # else it was left behind
             first = steps[0]
             each = complete and first.shape.each and self.current(wanted, held, first.upto)
             if each:

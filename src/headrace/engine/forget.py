@@ -9,13 +9,15 @@ from headrace.catalog.store import Catalog
 RETAINED_STEPS = 256  # published steps kept for readers that follow, beside what the slowest sink needs
 
 
-def forget(catalog: Catalog, number: int, frontier: int, live: Collection[str]) -> set[str]:
+def forget(catalog: Catalog, number: int, frontier: int, live: Collection[str], begin: int = 0) -> set[str]:
     """Forgets what lies behind step ``number`` at commit ``frontier``; the files of feeds that are named still.
+
+    ``begin``: the commit that the log begins behind; a sink that lacks earlier ones was left behind.
 
     ``live``: the feeds of views that are kept. Of these stays every delta after the frontier of the slowest sink, its
     first one too, whether or not a base holds it: contents at that sink's commit are the base without those.
     """
-    slowest = min((reached for reached, _, _ in catalog.sinks().values()), default=frontier)
+    slowest = min((max(begin, reached) for reached, _, _ in catalog.sinks().values()), default=frontier)
     lacking = min((step.number for step in catalog.steps() if step.upto > slowest), default=number)
     before = min(lacking, number - RETAINED_STEPS)
     files: set[str] = set()

@@ -363,10 +363,11 @@ class Maintainer:
         bases: Bases = {}
         broken: dict[str, Failed] = {}
         number = self.number + 1
-        for circuit in program.circuits:
-            if circuit.relation is not None and not self.kept.runs.get(TABLE + circuit.name):
-                refused = self.backfill.table(circuit, number, upto, WIDE_ROWS)
-                self.quarantine.begin(refused, circuit.relation, number, upto)
+        with self.log.held():
+            for circuit in program.circuits:
+                if circuit.relation is not None and not self.kept.runs.get(TABLE + circuit.name):
+                    refused = self.backfill.table(circuit, number, upto, WIDE_ROWS)
+                    self.quarantine.begin(refused, circuit.relation, number, upto)
         for compiled in fresh:
             started, name = time.monotonic(), compiled.schema.name
             above = next((r for r in compiled.reads if r in broken or r in held), None)
@@ -448,7 +449,7 @@ class Maintainer:
     def forget(self) -> None:
         """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
         live = {c.feed for c in self.views.values()} | {r.feed for r in self.failures.records.values()}
-        also = forget(self.catalog, self.number, self.frontier, live)
+        also = forget(self.catalog, self.number, self.frontier, live, self.reader.base.commit)
         with self.lock:
             for pinned in self.pins.values():
                 also |= pinned

@@ -31,6 +31,7 @@ from headrace.engine.maintain import Maintainer, columns
 from headrace.engine.plan import called, changes
 from headrace.engine.quarantined import Quarantined
 from headrace.engine.reopen import reopen
+from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
 from headrace.engine.status import status
@@ -53,7 +54,7 @@ Progress = Callable[[dict[str, Any]], None]
 class Pipeline:
     """One project at work. Methods may be called from any thread; views are moved by the engine's thread alone.
 
-    ``quarantine``: what tables could not take, and what can be done with it.
+    ``quarantine``: what tables could not take, and what can be done with it; ``retention``: how short the log is kept.
     """
 
     def __init__(self, project: Project, *, on_event: Progress | None = None) -> None:
@@ -72,6 +73,7 @@ class Pipeline:
         self._stopped = threading.Event()
         self._waits = Waits(self)
         self.quarantine = Quarantined(self)
+        self.retention = RetentionThread(self)
         self.doors = threading.Lock()  # held while something enters the log and the quarantine together
         self._thread: threading.Thread | None = None
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
@@ -115,10 +117,12 @@ class Pipeline:
         self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
         self._thread.start()
+        self.retention.start()
 
     def stop(self) -> None:
         """Finish the step that runs, checkpoint, and close everything."""
         self._stopping.set()
+        self.retention.close()
         for ingest in self.ingests.values():
             ingest.close()
         if self._thread is not None:
@@ -418,7 +422,7 @@ class Pipeline:
         admitted = admit(batch.catalyst, text, names)
         ticket, commit, files = self.on_engine(lambda: self.maintainer.pin(list(admitted.relations)))
         try:
-            with self.batch_lock:
+            with self.batch_lock, self.log.held():
                 for name in admitted.relations:
                     columns = offered[name].columns if name in offered else self.catalog.views()[name].schema.columns
                     if name in offered and not files[name]:
@@ -456,11 +460,12 @@ class Pipeline:
                 made = backup.cut(self.catalog, self.project.path, target)
             return made, self.maintainer.hold(str(self.folder / name) for name in made.files)
 
-        made, ticket = self.on_engine(held)
-        try:
-            return backup.copy(self.project.path, made, target, on_progress)
-        finally:
-            self.maintainer.unpin(ticket)
+        with self.log.held():
+            made, ticket = self.on_engine(held)
+            try:
+                return backup.copy(self.project.path, made, target, on_progress)
+            finally:
+                self.maintainer.unpin(ticket)
 
     def drop(self, view: str) -> dict[str, Any]:
         """Drop a view here and in every sink; refused with the names of the views that read it."""

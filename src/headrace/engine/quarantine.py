@@ -83,11 +83,28 @@ class Quarantine:
     def begin(self, files: Iterable[Path], relation: Relation, number: int, upto: int) -> None:
         """A table's contents were made from the whole log: what that set aside is all there is of it.
 
-        But for what has left the quarantine since, which does not come back.
+        But for what has left the quarantine since, which does not come back, and for what came before the log's base,
+        in which it has left no trace.
         """
         with self.catalog.transaction():
+            before = self.before(relation.name, number)
             self.catalog.forget_set_aside(relation.name)
-            self.catalog.put_set_aside(self.keep(files, {relation.name: relation}, number, 0, upto))
+            self.catalog.put_set_aside([*before, *self.keep(files, {relation.name: relation}, number, 0, upto)])
+
+    def before(self, table: str, number: int) -> list[SetAside]:
+        """What is set aside of a table by commits that the log has no more but in its base, in files of their own."""
+        begin, kept = self.reader.base.commit, list[SetAside]()
+        for entry, rows in quarantine.there(self.catalog, [e for e in self.catalog.set_aside() if e.relation == table]):
+            old = rows.filter(pa.array(column(rows, quarantine.HEAD[0]) <= begin))
+            if old.num_rows == rows.num_rows:
+                kept.append(entry)
+            elif old.num_rows:
+                path = self.folder / f"{quote(table, safe='')}~{entry.step}.{number}.arrow"
+                write_run(path, old)
+                checksum(path, sync=True)
+                sync_folder(str(self.folder))
+                kept.append(SetAside(table, entry.step, str(path), old.num_rows))
+        return kept
 
     def rows(self, relation: Relation, files: Iterable[Path], after: int, upto: int) -> pa.Table:
         """``quarantine.HEAD``, then the table's columns, in the order of the log."""

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def status(pipeline: Pipeline) -> dict[str, Any]:
     """``{"commit", "frontier", "step_seconds", "steps", "published_us", "views", "sources", "sinks"}``.
 
-    ``commit`` is the log's end. Views and sinks have the commit they have reached and ``behind_s``, the age in
-    seconds of the first commit that they lack (0: none); sources have the ``position`` up to which the log has them.
+    ``commit`` is the log's end, ``first`` the first one that it still has. Views and sinks have the commit they have
+    reached and ``behind_s``, the age in seconds of the first commit that they lack (0: none); sources have the
+    ``position`` up to which the log has them.
     """
     end, frontier = pipeline.log.end, pipeline.maintainer.frontier
     last = pipeline.catalog.last_published()
@@ -24,6 +25,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
     positions, aside = pipeline.log.positions, quarantine.counts(pipeline.catalog)
     return {
         "commit": end,
+        "first": pipeline.maintainer.reader.base.commit + 1,
         "frontier": frontier,
         "step_seconds": round(pipeline.latest["step_seconds"], 4),
         "steps": pipeline.latest["steps"],

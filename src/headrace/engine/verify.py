@@ -40,9 +40,9 @@ def verify(
         tables = {n: r for n, r in pipeline.maintainer.tables.items() if n != CLOCK.name}
         return pipeline.maintainer.frontier, found, chosen, tables, shown(pipeline.maintainer.kept)
 
-    commit, found, chosen, tables, now_us = pipeline.on_engine(held)
     results = []
-    with pipeline.batch_lock:
+    with pipeline.batch_lock, pipeline.log.held():
+        commit, found, chosen, tables, now_us = pipeline.on_engine(held)
         batch = Batch(pipeline.spark, now_us, functions_of(pipeline.project))
         read = {name for compiled in chosen for name in compiled.reads}
         try:

@@ -7,16 +7,20 @@ import errno
 import fcntl
 import threading
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from headrace.log.active import TEMPORARY, ActiveSegment
+from headrace.log.base import Base
 from headrace.log.files import Files, SyncFailed, write_all
 from headrace.log.layout import MARK_NAME, Mark, segment_name
 from headrace.log.merge import check, frames, size_of
 from headrace.log.recover import find_tail, mark_of
+from headrace.log.retain import begin_at, sweep
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch
 
@@ -29,7 +33,7 @@ _PASSING = _NO_SPACE | {errno.EMFILE, errno.ENFILE}  # refused, but the log can 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    batch: TransactionBatch
+    batch: TransactionBatch | None  # None: the segment is to be closed
     size: int  # about how many bytes it takes on disk
     answer: Future[int]
 
@@ -56,6 +60,8 @@ class LogWriter:
         self._failed: HeadraceError | None = None
         self._closed = False
         self._segment: ActiveSegment | None = None
+        self._holding = threading.Condition()
+        self._holders = 0
         self._mark_fd = self._take()
         try:
             self._recover()
@@ -85,6 +91,7 @@ class LogWriter:
         tail = find_tail(self._path)
         for leftover in self._path.glob("*" + TEMPORARY):
             self._files.remove(leftover)
+        sweep(self._path, self._files)
         self._end = tail.end if tail else 0
         self._positions = tail.positions if tail else {}
         if tail:
@@ -121,7 +128,40 @@ class LogWriter:
         """As ``append``, without waiting for the disk; waits only while more than 64 MiB are queued."""
         check(batch)
         size = sum(size_of(table) for table in batch.changes.values()) + 64 * len(batch.origins) + 256
-        entry = _Entry(batch, size, Future())
+        return self._queued(_Entry(batch, size, Future()))
+
+    def roll(self) -> int:
+        """Close the present segment, unless it is empty, and begin another; the last commit before that one.
+
+        Raises as ``append`` does.
+        """
+        return self._queued(_Entry(None, 0, Future())).result()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, nothing of the log is removed. For who reads it from its base on, in tasks too."""
+        with self._holding:  # waits for a removal, which takes milliseconds
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._holding:
+                self._holders -= 1
+                self._holding.notify_all()
+
+    def begin_at(self, base: Base, timeout_s: float) -> bool:
+        """Remove the commits up to that of ``base``, whose parts are on the disk; appends go on meanwhile.
+
+        Waits until nobody holds the log; False, and nothing is done, when that takes longer than ``timeout_s`` seconds.
+        """
+        with self._holding:
+            if not self._holding.wait_for(lambda: not self._holders, timeout_s):
+                return False
+            self._files.sync(self._mark_fd)  # on the disk it may still name a segment that goes
+            begin_at(self._path, base, self._files)
+            return True
+
+    def _queued(self, entry: _Entry) -> Future[int]:
         with self._changed:
             while self._queued_bytes > _QUEUE_BYTES and not (self._failed or self._closed):
                 self._changed.wait()
@@ -130,7 +170,7 @@ class LogWriter:
             if self._closed:
                 raise HeadraceError("log.failed", "The log is closed.", where=str(self._path))
             self._queue.append(entry)
-            self._queued_bytes += size
+            self._queued_bytes += entry.size
             self._changed.notify_all()
         return entry.answer
 
@@ -172,8 +212,9 @@ class LogWriter:
 
     def _run(self) -> None:
         while group := self._next_group():
+            batches = [entry.batch for entry in group if entry.batch is not None]
             try:
-                first = self._write(group)
+                first = self._write(group, batches) if batches else self._roll()
             except Exception as error:
                 answer = self._refused(error)
                 for entry in group:
@@ -181,7 +222,7 @@ class LogWriter:
             else:
                 for entry in group:
                     entry.answer.set_result(first)
-                    first += len(entry.batch.origins)
+                    first += len(entry.batch.origins) if entry.batch is not None else 0
 
     def _next_group(self) -> list[_Entry]:
         """What is queued, up to a limit; waits for something. Empty when the log is closed and all is written."""
@@ -190,7 +231,7 @@ class LogWriter:
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 group: list[_Entry] = []
                 size = 0
-                while self._queue and (not group or size + self._queue[0].size <= _GROUP_BYTES):
+                while self._queue and (not group or self._fits(group, size)):
                     entry = self._queue.popleft()
                     self._queued_bytes -= entry.size
                     if not entry.answer.set_running_or_notify_cancel():
@@ -204,7 +245,12 @@ class LogWriter:
                 if group or (self._closed and not self._queue):
                     return group
 
-    def _write(self, group: list[_Entry]) -> int:
+    def _fits(self, group: list[_Entry], size: int) -> bool:
+        following = self._queue[0]
+        apart = group[0].batch is None or following.batch is None
+        return not apart and size + following.size <= _GROUP_BYTES
+
+    def _write(self, group: list[_Entry], batches: list[TransactionBatch]) -> int:
         """Make the group durable and visible; the commit number of its first transaction."""
         first = self._end + 1
         size = sum(entry.size for entry in group)
@@ -214,7 +260,7 @@ class LogWriter:
         before = segment.end, segment.link
         try:
             segment.reserve(size, self._segment_bytes)
-            for frame in frames((entry.batch for entry in group), first):
+            for frame in frames(batches, first):
                 segment.write(frame)
                 last = frame.last
                 positions |= {origin.source: origin.position for origin in frame.origins}
@@ -243,6 +289,18 @@ class LogWriter:
         old = self._segment
         if old is not None and (old.first == first or old.end + size <= self._segment_bytes):
             return old
+        return self._following(first)
+
+    def _roll(self) -> int:
+        old, end = self._segment, self._end
+        if old is not None and old.first <= end:
+            new = self._following(end + 1)
+            self._mark(Mark(new.first, new.end, end))
+        return end
+
+    def _following(self, first: int) -> ActiveSegment:
+        """The next segment, beginning with commit ``first``, in the place of the present one."""
+        old = self._segment
         new = ActiveSegment.create(
             self._files,
             self._path,

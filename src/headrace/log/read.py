@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headrace.log.layout import FrameHead, FrameMeta, Mark, corrupt, segment_name
+from headrace.log.base import BEGIN_NAME, PART_SUFFIX, Base, opened, read_base, retained
+from headrace.log.layout import COMMIT, FrameHead, FrameMeta, Mark, corrupt, segment_name
 from headrace.log.merge import coalesced
 from headrace.log.segment import Segment, read_mark, segment_names
 from headrace.log.verify import LogReport, verify
@@ -26,7 +27,8 @@ _OPEN_SEGMENTS = 16
 class FrameRef:
     """Where a frame lies: plain values, so that it can go to a task as JSON (``dataclasses.asdict``).
 
-    It holds the commits ``first`` to ``last``; ``rows[relation]`` counts its changes.
+    It holds the commits ``first`` to ``last``; ``rows[relation]`` counts its changes. Of a part of the log's base both
+    are the base's commit.
     """
 
     segment: str
@@ -51,13 +53,14 @@ class LogReader:
     """Reads the log in the folder ``path``; opening costs nothing. Usable from several threads; pickles as its path.
 
     It sees what the writer has made durable, and follows a writer in another process. Bytes that are not as
-    written raise ``log.corrupt`` with segment and offset.
+    written raise ``log.corrupt`` with segment and offset; commits that retention has removed ``log.retained``.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._names: list[str] = []
         self._segments: OrderedDict[str, Segment] = OrderedDict()
+        self._base: tuple[tuple[int, int, int], Base] = ((0, 0, 0), Base())
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[LogReader], tuple[Path]]:
@@ -67,6 +70,19 @@ class LogReader:
     def end(self) -> int:
         """The last durable commit now, 0 when the log is empty."""
         return self._mark().end
+
+    @property
+    def base(self) -> Base:
+        """What there is of the commits that retention has removed; its ``commit`` is 0 as long as none is."""
+        try:
+            found = (self._path / BEGIN_NAME).stat()
+        except FileNotFoundError:
+            return Base()
+        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        with self._lock:
+            if self._base[0] != seen:
+                self._base = seen, read_base(self._path)
+            return self._base[1]
 
     def _mark(self) -> Mark:
         mark = read_mark(self._path)
@@ -84,12 +100,20 @@ class LogReader:
     def refs(self, after: int, upto: int) -> list[FrameRef]:
         """The frames that hold a commit in (after, upto], in order; ``ValueError`` when the log ends before ``upto``.
 
+        From 0 on: the parts of the base, then the frames behind it, so that all of it adds up to the same tables.
         Work: the frames of the range; in a segment not looked at before also a walk over the heads before it.
         """
-        return [ref for ref, _ in self.frames(after, upto)]
+        base = self.base
+        if after > 0 or base.commit == 0:
+            return [ref for ref, _ in self.frames(after, upto)]
+        if upto < base.commit:
+            raise removed(base, upto)
+        at = base.commit
+        parts = [FrameRef(p.name, 0, at, at, {table: p.rows}) for table, of in base.parts.items() for p in of]
+        return parts + [ref for ref, _ in self.frames(at, upto)]
 
     def frames(self, after: int, upto: int) -> Iterator[tuple[FrameRef, FrameMeta]]:
-        """As ``refs``, one at a time, with each frame's table of contents; no payload is read."""
+        """As ``refs``, one at a time, with each frame's table of contents; no payload is read, and no base is in it."""
         for segment, offset, head in self._frames(after, upto):
             meta = segment.meta(offset, head)
             yield FrameRef(segment.name, offset, head.first, head.last, meta.rows), meta
@@ -97,7 +121,7 @@ class LogReader:
     def segments(self) -> list[SegmentRef]:
         """The segments in order, from their headers alone; none when the log is empty."""
         mark = self._mark()
-        names = [name for name in segment_names(self._path) if name <= segment_name(mark.segment)] if mark.end else []
+        names = [name for name in retained(self._path)[1] if name <= segment_name(mark.segment)] if mark.end else []
         headers = [Segment(self._path / name).header for name in names]
         found = []
         for header, following in zip(headers, [*headers[1:], None], strict=False):
@@ -114,7 +138,11 @@ class LogReader:
         return coalesced(self._batches(refs, relation, after, upto))
 
     def origins(self, after: int, upto: int) -> Iterator[tuple[int, TransactionOrigin]]:
-        """Commit number and origin of every transaction in (after, upto]."""
+        """Commit number and origin of every transaction in (after, upto]; the base's own is known too."""
+        base = self.base
+        if after < upto and after + 1 == base.commit:
+            yield base.commit, base.origin
+            after = base.commit
         for ref, meta in self.frames(after, upto):
             for commit, origin in enumerate(meta.origins(), start=ref.first):
                 if after < commit <= upto:
@@ -124,7 +152,7 @@ class LogReader:
         """Segment by segment: its commits as (after, upto], and the last position of each source before it."""
         mark = self._mark()
         upto = mark.end
-        for name in reversed([name for name in segment_names(self._path) if name <= segment_name(mark.segment)]):
+        for name in reversed([name for name in retained(self._path)[1] if name <= segment_name(mark.segment)]):
             header = self._segment(name).header
             yield header.first - 1, upto, header.positions
             upto = header.first - 1
@@ -140,6 +168,9 @@ class LogReader:
         for ref in refs:
             if relation not in ref.rows or ref.last <= after or ref.first > upto:
                 continue
+            if ref.segment.endswith(PART_SUFFIX):
+                yield from self._part(ref, relation)
+                continue
             segment = self._segment(ref.segment)
             head = segment.head(ref.offset)
             if (head.first, head.last) != (ref.first, ref.last):
@@ -152,9 +183,29 @@ class LogReader:
                     if part.num_rows:
                         yield part
 
+    def _part(self, ref: FrameRef, relation: str) -> Iterator[pa.RecordBatch]:
+        """A part of the base, as if its rows had come with the base's commit."""
+        base = self.base
+        part = next((part for part in base.parts.get(relation, ()) if part.name == ref.segment), None)
+        try:
+            if part is None:
+                raise FileNotFoundError
+            data = opened(self._path, part)
+        except FileNotFoundError as error:
+            if base.commit == ref.last:
+                raise corrupt(ref.segment, 0, "the file is missing") from error
+            raise removed(base, ref.last) from error
+        with pa.ipc.open_stream(data) as stream:
+            for batch in stream:
+                commits = pa.array(np.full(batch.num_rows, ref.last, np.int64))
+                yield pa.RecordBatch.from_arrays([commits, *batch.columns], names=[COMMIT, *batch.schema.names])
+
     def _frames(self, after: int, upto: int) -> Iterator[tuple[Segment, int, FrameHead]]:
         if after >= upto:
             return
+        base = self.base
+        if after < base.commit:
+            raise removed(base, after + 1)
         mark = self._mark()
         if upto > mark.end:
             raise ValueError(f"the log ends at commit {mark.end}, before {upto}")
@@ -178,11 +229,28 @@ class LogReader:
     def _segment(self, name: str) -> Segment:
         with self._lock:
             if name not in self._segments:
-                self._segments[name] = Segment(self._path / name)
+                try:
+                    self._segments[name] = Segment(self._path / name)
+                except HeadraceError:
+                    base = read_base(self._path)
+                    if name < segment_name(base.commit + 1):  # it was removed between looking it up and opening it
+                        raise removed(base, int(name.partition(".")[0])) from None
+                    raise
                 if len(self._segments) > _OPEN_SEGMENTS:
                     self._segments.popitem(last=False)
             self._segments.move_to_end(name)
             return self._segments[name]
+
+
+def removed(base: Base, commit: int) -> HeadraceError:
+    """The error of who asks for a commit that is not there any more."""
+    return HeadraceError(
+        "log.retained",
+        f"The log begins with commit {base.commit + 1:,} now; what was asked for lies before.",
+        where=f"commit {commit:,}",
+        why=f"retention or compaction has removed the commits up to {base.commit:,}; tables are kept as of that one",
+        next=f"Ask from commit {base.commit + 1:,} on; a table's contents also at {base.commit:,}.",
+    )
 
 
 def _within(batch: pa.RecordBatch, after: int, upto: int) -> pa.RecordBatch:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.log.base import Base, link_to, retained
 from headrace.log.layout import HEAD_BYTES, Mark, corrupt, segment_name
-from headrace.log.segment import Segment, read_mark, segment_names
+from headrace.log.segment import Segment, read_mark
 from headrace.model.errors import HeadraceError
 
 
@@ -32,12 +33,14 @@ def find_tail(path: Path) -> Tail | None:
     ends before it, unless it was acknowledged: the mark covers it, or a later frame was written after a sync
     of it. Then ``log.corrupt``: dropping it would lose what was promised to be kept.
     """
-    names, mark = segment_names(path), read_mark(path)
+    (base, names), mark = retained(path), read_mark(path)
+    if base.commit and not names:
+        raise corrupt(segment_name(base.commit + 1), 0, "the file is missing; the log begins with it")
     if mark is not None and mark.end and segment_name(mark.segment) not in names:
         raise corrupt(segment_name(mark.segment), 0, "the file is missing")
     if not names:
         return None
-    last = _linked(path, names)
+    last = _linked(path, names, base)
     confirmed = mark.offset if mark is not None and mark.segment == last.header.first else last.start
     positions = dict(last.header.positions)
     offset, link, commit = last.start, last.digest, last.header.first
@@ -56,14 +59,18 @@ def find_tail(path: Path) -> Tail | None:
     return Tail(last.header.first, offset, link, confirmed, commit - 1, positions)
 
 
-def _linked(path: Path, names: list[str]) -> Segment:
-    """The last segment, after a look at the header of every one: none is missing, none is cut short."""
+def _linked(path: Path, names: list[str], base: Base) -> Segment:
+    """The last segment, after a look at the header of every one: none is missing, none is cut short.
+
+    The first one must be that which ``base`` says the log begins with.
+    """
     before: Segment | None = None
     for name in names:
         segment = Segment(path / name)
         header = segment.header
-        expected = before.header.first if before else 0
-        if header.previous_first != expected:
+        if before is None and link_to(segment) != base.previous:
+            raise corrupt(segment_name(header.previous_first), 0, f"the file is missing; {name} follows it")
+        if before and header.previous_first != before.header.first:
             raise corrupt(segment_name(header.previous_first), 0, f"the file is missing; {name} follows it")
         if before and before.size < header.previous_length:
             raise corrupt(before.name, before.size, f"the file ends here; it had {header.previous_length} bytes")

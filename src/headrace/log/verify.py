@@ -1,8 +1,8 @@
 """Checking a log by reading all of it: what is damaged, which commits cannot be read for it, what still stands.
 
-Every byte in use is covered: the mark, segment headers, frame heads, tables of contents and rows by checksums, the
-sequence by the chain of hashes and the commit numbers, what lies between the parts by being zero. Not covered is
-the space behind the last durable frame, which is reserved or not acknowledged yet. Changes nothing.
+Every byte in use is covered: what the log begins with, the mark, segment headers, frame heads, tables of contents and
+rows by checksums, the sequence by the chain of hashes and the commit numbers, what lies between the parts by being
+zero. Not covered is the space behind the last durable frame, reserved or not acknowledged yet. Changes nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.log.base import BEGIN_NAME, Base, opened, read_base
 from headrace.log.layout import HEAD_BYTES, MARK_NAME, FrameHead, FrameMeta, Mark, corrupt, segment_name
 from headrace.log.segment import Segment, read_mark, segment_names
 from headrace.model.errors import HeadraceError
@@ -43,8 +44,13 @@ class Damage:
 
 @dataclass(slots=True)
 class LogReport:
-    """What was walked: counts, ``bytes`` in use, ``reserved`` bytes behind them, which were not looked at."""
+    """What was walked: counts, ``bytes`` in use, ``reserved`` bytes behind them, which were not looked at.
 
+    ``base``: the commit that the log begins behind; ``parts`` of its base were read; ``rows`` are those of segments.
+    """
+
+    base: int = 0
+    parts: int = 0
     segments: int = 0
     frames: int = 0
     end: int = 0
@@ -59,7 +65,7 @@ class LogReport:
         for damage in self.damages:
             if damage.first <= damage.last:
                 insort(lost, (damage.first, damage.last))
-        found, at = [], 1
+        found, at = [], self.base + 1
         for first, last in lost:
             if at < first:
                 found.append((at, first - 1))
@@ -93,18 +99,55 @@ class _Walk:
         self.total = 0
 
     def run(self) -> LogReport:
-        mark, names = read_mark(self.path), segment_names(self.path)
+        mark, names = read_mark(self.path), self._begin()
         if mark is None and names:
             self._lost(MARK_NAME, 0, "the mark that says how far the log is durable is missing or damaged", 0)
         if mark is not None:
             names = [name for name in names if name <= segment_name(mark.segment)]
-        self.total = sum((self.path / name).stat().st_size for name in names)
+        self.total += sum((self.path / name).stat().st_size for name in names)
         for name, following in zip(names, [*names[1:], None], strict=False):
             self._segment(name, self._last_of(name, following, mark), mark)
             self.report.segments += 1
         if mark is not None and mark.end and segment_name(mark.segment) not in names:
             self._lost(segment_name(mark.segment), 0, "the file is missing", mark.end)
         return self.report
+
+    def _begin(self) -> list[str]:
+        """Read the base, where the log has one; the names of the segments behind it."""
+        names = segment_names(self.path)
+        try:
+            base = read_base(self.path)
+        except HeadraceError as error:
+            if error.code != "log.corrupt":
+                raise
+            self.report.damages.append(Damage(BEGIN_NAME, 0, 1, 0, error.why))
+            self.previous = None
+            self.report.base = self.report.end = int(names[0].partition(".")[0]) - 1 if names else 0
+            return names
+        self.report.base = self.report.end = base.commit
+        self.previous, self.total = base.previous, base.size
+        self._parts(base)
+        return [name for name in names if name >= segment_name(base.commit + 1)]
+
+    def _parts(self, base: Base) -> None:
+        for table, parts in base.parts.items():
+            for part in parts:
+                try:
+                    with _Readable(self.path / part.name) as file:
+                        file.touch(0, part.bytes)
+                    found = _rows(opened(self.path, part))
+                    why = "" if found == part.rows else f"the part does not hold {part.rows} rows of {table}"
+                except _Broken as broken:
+                    why = broken.why
+                except OSError as error:
+                    why = f"the disk cannot read it: {error.strerror}"
+                except HeadraceError as error:
+                    why = error.why
+                if why:
+                    self.report.damages.append(Damage(part.name, 0, base.commit, base.commit, why, table))
+                self.report.parts += 1
+                self.report.bytes += part.bytes
+                self.on_progress(self.report.bytes, self.total)
 
     def _lost(self, segment: str, offset: int, why: str, last: int) -> None:
         """From the next commit on, up to ``last``, nothing can be read."""

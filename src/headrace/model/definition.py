@@ -84,6 +84,19 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of the log stays: what is younger than ``keep_s`` seconds, and at most about ``keep_bytes``; None: all.
+
+    ``wait_for``: the sinks that hold it back as long as they lack it; None: every one. One that is left behind gets its
+    views anew.
+    """
+
+    keep_s: float | None = None
+    keep_bytes: int | None = None
+    wait_for: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """``headrace.yaml``. Every setting has a default; most projects only name themselves."""
 
@@ -98,6 +111,7 @@ class Settings:
     code: bool = False  # whether the files of functions/ may run
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
+    retention: Retention = Retention()
 
 
 @dataclass(frozen=True, slots=True)

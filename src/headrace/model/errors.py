@@ -34,6 +34,7 @@ CODES: dict[str, str] = {
     "log.corrupt": "A log segment is damaged before its end.",
     "log.full": "The log cannot be written: no space is left.",
     "log.failed": "The log cannot be written.",
+    "log.retained": "Commits were asked for that retention or compaction has removed.",
     "log.layout": "The log was written by another version of Headrace.",
     # state
     "state.missing": "A file that the catalogue names is missing.",

@@ -26,7 +26,8 @@ class Clock:
         if reached >= end:
             return 0.0
         with self._lock:
-            found = next(self._reader.origins(reached, reached + 1), None)
+            at = max(reached, self._reader.base.commit)  # a sink may have been left behind
+            found = next(self._reader.origins(at, at + 1), None) if at < end else None
         return max(0.0, round(time.time() - found[1].committed_us / 1e6, 3)) if found else 0.0
 
 

@@ -76,7 +76,8 @@ def named(project_path: Path, tables: Sequence[str]) -> list[str]:
     if {table.lower() for table in tables} <= {name.lower() for name in known}:
         return [_spelled(table, known) for table in tables]
     reader = reader_of(project_path)  # it may have been dropped since: the log still has it
-    for ref, _ in reader.frames(0, reader.end):
+    known |= reader.base.parts.keys()
+    for ref, _ in reader.frames(reader.base.commit, reader.end):
         known |= ref.rows.keys()
     return [_spelled(table, known) for table in tables]
 
@@ -104,18 +105,18 @@ def transactions(
 
 
 def last(reader: LogReader, count: int, tables: Collection[str] = ()) -> int:
-    """The commit after which the last ``count`` transactions (that change ``tables``) come, 0 when there are fewer."""
-    end = reader.end
+    """The commit after which the last ``count`` transactions (that change ``tables``) come; there may be fewer."""
+    end, begin = reader.end, reader.base.commit
     if not tables:
-        return max(0, end - count)
+        return max(begin, end - count)
     width = _WINDOW_COMMITS
     while True:
-        after = max(0, end - width)
+        after = max(begin, end - width)
         found = [transaction.commit for transaction in transactions(reader, after, end, tables)]
         if len(found) >= count:
             return found[-count] - 1 if count else end
-        if after == 0:
-            return 0
+        if after == begin:
+            return begin
         width *= 4
 
 
@@ -146,6 +147,16 @@ def spelled(table: str, changes: pa.RecordBatch) -> list[dict[str, Any]]:
         {"table": table, "op": OPERATIONS[operation], "row": _row(operation, columns, cell, mark)}
         for operation, cell, mark in zip(operations, cells, marks, strict=True)
     ]
+
+
+def first_since(reader: LogReader, time_us: int) -> int:
+    """The first commit that its source committed at ``time_us`` (microseconds since the epoch) or later; the one after
+    the end when there is none."""
+    end = reader.end
+    for ref, meta in reader.frames(reader.base.commit, end):
+        if max(meta.committed_us) >= time_us:
+            return ref.first + min(i for i, at in enumerate(meta.committed_us) if at >= time_us)
+    return end + 1
 
 
 def time_text(microseconds: int | None) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.store import Catalog
+from headrace.log.base import Base
 from headrace.log.layout import FrameMeta
 from headrace.log.read import FrameRef, SegmentRef
 from headrace.log.verify import verify
@@ -79,7 +80,10 @@ class _Held:
 
 
 def overview(project_path: Path, on_progress: Callable[[dict[str, Any]], None] = lambda event: None) -> dict[str, Any]:
-    """``{"segments", "total", "tables", "sources"}`` of the durable log now, as JSON values.
+    """``{"segments", "base", "total", "tables", "sources"}`` of the durable log now, as JSON values.
+
+    ``base``: None, or what stands for the commits that retention has removed: ``{"commit", "tables": [{"table", "rows",
+    "bytes"}], "rows", "bytes"}``. The rest is of those that are left, which begin with ``total["first"]``.
 
     Reads no row. Work: the heads and tables of contents of all frames, about 15 µs each; ``on_progress`` hears how
     far it is.
@@ -88,14 +92,19 @@ def overview(project_path: Path, on_progress: Callable[[dict[str, Any]], None] =
     segments = reader.segments()
     end = segments[-1].last if segments else 0
     held = _Held()
-    for number, (ref, meta) in enumerate(reader.frames(0, end)):
+    base = reader.base
+    for number, (ref, meta) in enumerate(reader.frames(base.commit, end)):
         held.add(ref, meta)
         if number % _TOLD == 0:
             on_progress({"text": "reading the log's contents, commits", "done": ref.last, "total": end})
     of_table = _of_table(project_path)
-    total = {"segments": len(segments), "commits": end, "bytes": sum(segment.bytes for segment in segments)}
+    total = {
+        "segments": len(segments), "first": base.commit + 1, "commits": end - base.commit,
+        "bytes": sum(segment.bytes for segment in segments),
+    }  # fmt: skip
     return {
-        "segments": [_segment(segment, held.segments[segment.name]) for segment in segments],
+        "segments": [_segment(segment, held.segments.get(segment.name, _Span())) for segment in segments],
+        "base": _base(base) if base.commit else None,
         "total": {**total, **held.whole.shown()},
         "tables": [
             {"table": name, "source": _owner(of_table.get(name), feed), "rows": feed.rows, "bytes": feed.bytes}
@@ -111,6 +120,14 @@ def overview(project_path: Path, on_progress: Callable[[dict[str, Any]], None] =
     }  # fmt: skip
 
 
+def _base(base: Base) -> dict[str, Any]:
+    tables = [
+        {"table": table, "rows": sum(p.rows for p in parts), "bytes": sum(p.bytes for p in parts)}
+        for table, parts in sorted(base.parts.items())
+    ]
+    return {"commit": base.commit, "tables": tables, "rows": sum(base.rows.values()), "bytes": base.size}
+
+
 def verified(project_path: Path, on_progress: Callable[[dict[str, Any]], None] = lambda event: None) -> dict[str, Any]:
     """What ``headrace.log.verify`` finds, as JSON values; ``damage`` is empty for a sound log."""
 
@@ -120,7 +137,8 @@ def verified(project_path: Path, on_progress: Callable[[dict[str, Any]], None] =
     since = time.monotonic()
     report = verify(project_path / STATE / LOG, told)
     return {
-        "segments": report.segments, "groups": report.frames, "commits": report.end, "rows": sum(report.rows.values()),
+        "segments": report.segments, "groups": report.frames, "first": report.base + 1,
+        "commits": report.end - report.base, "base_parts": report.parts, "rows": sum(report.rows.values()),
         "bytes": report.bytes, "reserved": report.reserved, "seconds": round(time.monotonic() - since, 3),
         "damage": [
             {"segment": d.segment, "offset": d.offset, "first": d.first, "last": d.last, "table": d.relation,

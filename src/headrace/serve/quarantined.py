@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from headrace.log.read import LogReader
+from headrace.model.errors import HeadraceError
 from headrace.serve import quarantine
 from headrace.serve.history import reader_of, time_text
 
@@ -25,6 +27,15 @@ def entry(project_path: Path, id: str) -> dict[str, Any]:
         relation = catalog.relations().get(table)
         key = list(relation[1].key) if relation else []
     (found,) = quarantine.shown(table, changes)
-    ((_, origin),) = reader_of(project_path).origins(found["commit"] - 1, found["commit"])
-    of = {"source": origin.source, "position": origin.position, "committed_at": time_text(origin.committed_us)}
-    return {**found, "key": key, **of}
+    return {**found, "key": key, **_origin(reader_of(project_path), found["commit"])}
+
+
+def _origin(reader: LogReader, commit: int) -> dict[str, Any]:
+    """Of a commit that retention has removed nothing is known any more but its number."""
+    try:
+        ((_, origin),) = reader.origins(commit - 1, commit)
+    except HeadraceError as error:
+        if error.code != "log.retained":
+            raise
+        return {"source": None, "position": None, "committed_at": None}
+    return {"source": origin.source, "position": origin.position, "committed_at": time_text(origin.committed_us)}

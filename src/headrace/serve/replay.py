@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from headrace.catalog.store import Catalog
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.formats.types.json import nearest
-from headrace.log.read import LogReader
+from headrace.log.read import LogReader, removed
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -49,11 +49,17 @@ def known(project_path: Path, table: str) -> Relation:
 
 
 def commit_at(reader: LogReader, time_us: int) -> int:
-    """The last commit that its source committed at ``time_us`` (microseconds since the epoch) or before; 0: none."""
-    last = 0
-    for ref, meta in reader.frames(0, reader.end):
+    """The last commit that its source committed at ``time_us`` (microseconds since the epoch) or before; 0: none.
+
+    Raises ``log.retained`` where it may be one that retention has removed.
+    """
+    base = reader.base
+    last = base.commit if base.origin.committed_us <= time_us else 0
+    for ref, meta in reader.frames(base.commit, reader.end):
         if min(meta.committed_us) <= time_us:
             last = ref.first + max(i for i, at in enumerate(meta.committed_us) if at <= time_us)
+    if base.commit and not last:
+        raise removed(base, 0)
     return last
 
 
@@ -65,25 +71,35 @@ def contents(
 ) -> pa.Table:
     """The rows of a table after commit ``upto``: its columns and ``_w``, how often the row is there.
 
-    What ``on_conflict`` sets aside counts for nothing. Work: the table's changes up to there. Memory: its rows and
-    as many changes.
+    What ``on_conflict`` sets aside counts for nothing. Work: the rows of the log's base and the table's changes from
+    there on. Memory: its rows and as many changes. Raises ``log.retained`` for a commit before the base.
     """
     reader = reader_of(project_path)
-    refs = [ref for ref in reader.refs(0, upto) if relation.name in ref.rows]
-    replay, done, total = Replay(relation), 0, sum(ref.rows[relation.name] for ref in refs)
-    for batch in reader.read(refs, relation.name, 0, upto):
-        replay.add(batch)
-        done += batch.num_rows
-        on_progress({"text": f"replaying {relation.name}, changes", "done": done, "total": total})
-    return replay.contents()
+    while True:
+        base = reader.base
+        try:
+            refs = [ref for ref in reader.refs(0, upto) if relation.name in ref.rows]
+            replay, done, total = Replay(relation), 0, sum(ref.rows[relation.name] for ref in refs)
+            for batch in reader.read(refs, relation.name, 0, upto):
+                replay.add(batch)
+                done += batch.num_rows
+                on_progress({"text": f"replaying {relation.name}, changes", "done": done, "total": total})
+        except HeadraceError as error:
+            if error.code != "log.retained" or reader.base.commit == base.commit or reader.base.commit > upto:
+                raise  # else another base has come meanwhile, which may do as well
+        else:
+            return replay.contents()
 
 
 class Replay:
-    """Changes gathered up to a number of rows, then taken together; a TRUNCATE forgets all before it."""
+    """Changes gathered up to a number of rows, then taken together; a TRUNCATE forgets all before it.
 
-    def __init__(self, relation: Relation) -> None:
-        self.relation, self.names = relation, list(relation.names)
-        columns = arrow_schema(relation.columns)
+    ``columns``: those of the relation, in the place of them these, which begin with them.
+    """
+
+    def __init__(self, relation: Relation, columns: pa.Schema | None = None) -> None:
+        columns = columns or arrow_schema(relation.columns)
+        self.key, self.names = relation.key, columns.names
         head = [pa.field(OPERATION, pa.int8()), pa.field(UNCHANGED, pa.binary())]
         self.form = pa.schema([*head, *columns])
         self.kept = columns.append(pa.field(WEIGHT, pa.int64())).empty_table()
@@ -112,8 +128,10 @@ class Replay:
     def settle(self) -> None:
         if self.rows:
             changes = pa.concat_tables(self.gathered)
-            taken = _by_key if self.relation.key else _by_row
-            self.kept = taken(self.relation, self.kept, changes)
+            if self.key:
+                self.kept = _by_key(self.key, self.names, self.kept, changes)
+            else:
+                self.kept = _by_row(self.names, self.kept, changes)
         self.gathered, self.rows = [], 0
 
     def contents(self) -> pa.Table:
@@ -122,7 +140,7 @@ class Replay:
         return self.kept
 
 
-def _by_key(relation: Relation, kept: pa.Table, changes: pa.Table) -> pa.Table:
+def _by_key(key: Sequence[str], names: list[str], kept: pa.Table, changes: pa.Table) -> pa.Table:
     """The newest image of each key: the rows there are come first, as inserts."""
     there = {
         OPERATION: pa.array(np.full(kept.num_rows, INSERT, np.int8)),
@@ -130,7 +148,7 @@ def _by_key(relation: Relation, kept: pa.Table, changes: pa.Table) -> pa.Table:
     }
     images = pa.table([*there.values(), *kept.drop_columns(WEIGHT).columns], schema=changes.schema)
     rows = pa.concat_tables([images, changes])
-    codes = row_codes([rows[name] for name in relation.key])
+    codes = row_codes([rows[name] for name in key])
     order = np.argsort(codes, kind="stable")
     codes, operations = codes[order], column(rows, OPERATION)[order]
     if (operations & STRICT).any():
@@ -138,9 +156,9 @@ def _by_key(relation: Relation, kept: pa.Table, changes: pa.Table) -> pa.Table:
         order, codes, operations = order[taken], codes[taken], operations[taken] & (STRICT - 1)
     rows = rows.take(pa.array(order)).combine_chunks()
     new = np.r_[True, codes[1:] != codes[:-1]][: len(codes)]
-    rows = _completed(relation, rows, operations, new)
+    rows = _completed(names, rows, operations, new)
     last = np.r_[new[1:], True][: len(codes)]
-    found = rows.filter(pa.array(last & (operations != DELETE))).select(list(relation.names))
+    found = rows.filter(pa.array(last & (operations != DELETE))).select(names)
     return found.append_column(WEIGHT, pa.array(np.ones(found.num_rows, np.int64)))
 
 
@@ -155,18 +173,18 @@ def _without_conflict(codes: np.ndarray, operations: np.ndarray) -> np.ndarray:
     return taken
 
 
-def _completed(relation: Relation, rows: pa.Table, operations: np.ndarray, new: np.ndarray) -> pa.Table:
+def _completed(names: Sequence[str], rows: pa.Table, operations: np.ndarray, new: np.ndarray) -> pa.Table:
     """Columns that updates left out, from the image of the key before; NULL where it had none."""
     marked = np.flatnonzero(rows[UNCHANGED].is_valid().to_numpy())
     if not len(marked):
         return rows
-    width = (len(relation.columns) + 7) // 8
+    width = (len(names) + 7) // 8
     packed = b"".join(m[:width].ljust(width, b"\0") for m in rows[UNCHANGED].take(pa.array(marked)).to_pylist())
     left = np.zeros((len(operations), width * 8), bool)
     left[marked] = np.unpackbits(np.frombuffer(packed, np.uint8).reshape(-1, width), axis=1, bitorder="little")
     firsts = np.flatnonzero(new)
     start = np.repeat(firsts, np.diff(np.r_[firsts, len(new)]))
-    for place, name in enumerate(relation.names):
+    for place, name in enumerate(names):
         if left[:, place].any():
             source = np.maximum.accumulate(np.where(left[:, place], -1, np.arange(len(new))))
             nothing = (source < start) | ((source != np.arange(len(new))) & (operations[source] == DELETE))
@@ -175,9 +193,8 @@ def _completed(relation: Relation, rows: pa.Table, operations: np.ndarray, new: 
     return rows
 
 
-def _by_row(relation: Relation, kept: pa.Table, changes: pa.Table) -> pa.Table:
+def _by_row(names: list[str], kept: pa.Table, changes: pa.Table) -> pa.Table:
     """How often each row is there; a delete of one that is not counts for nothing."""
-    names = list(relation.names)
     weights = np.r_[column(kept, WEIGHT), np.where(column(changes, OPERATION) & (STRICT - 1) == DELETE, -1, 1)]
     rows = pa.concat_tables([kept.select(names), changes.select(names)])
     codes = row_codes([rows[name] for name in names])

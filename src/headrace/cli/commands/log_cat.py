@@ -53,8 +53,9 @@ def run(
     names = history.named(path, tables or [])
     reader = history.reader_of(path)
     last = reader.end if upto is None else min(reader.end, upto)
+    after = max(0, first - 1) if first is not None else reader.base.commit
     when = history.Between(begin_us, end_us)
-    found = history.transactions(reader, max(0, (first or 1) - 1), last, names, when)
+    found = history.transactions(reader, after, last, names, when)
     transactions.tell(islice(found, limit), json)
     if not reader.end:
         display.say("the log is empty: no transaction has come in yet", error=True)

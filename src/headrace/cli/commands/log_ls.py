@@ -31,7 +31,8 @@ def run(
 
     Of each segment its first and last commit, rows, bytes in use, and the oldest and newest time at which a source
     committed; with --feeds the rows of each table, and the last position of each source. --json has all of it.
-    No row is read. Works beside a running `headrace up` and without one.
+    Where retention has removed the first commits: with which one the log begins, and the tables' rows that are kept of
+    those before. No row is read. Works beside a running `headrace up` and without one.
     """
     from headrace.serve.log import overview
 
@@ -42,7 +43,8 @@ def run(
         display.emit(answer)
         return
     total = answer["total"]
-    if not total["commits"]:
+    base = answer["base"]
+    if not total["commits"] and not base:
         display.say("the log is empty: no transaction has come in yet")
         return
     if feeds:
@@ -54,6 +56,12 @@ def run(
         segments = [{**s, "state": "active" if s["active"] else "sealed"} for s in answer["segments"]]
         display.records(SEGMENTS, _sized(segments))
     display.say(f"\n{_summary(total)}")
+    if base:
+        rows, size = display.counted(base["rows"], "row"), display.size(base["bytes"])
+        display.say(
+            f"begins with commit {total['first']:,}; of those before the tables as of commit {base['commit']:,} "
+            f"are kept, {rows}, {size}"
+        )
 
 
 def _sized(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -38,7 +38,11 @@ def run(
 
 
 def _change(id: str, found: Mapping[str, Any]) -> None:
-    place = f"{found['commit']:,}  {found['committed_at']}  {found['source']}  {found['position']}"
+    place = f"{found['commit']:,}  " + (
+        f"{found['committed_at']}  {found['source']}  {found['position']}"
+        if found["committed_at"]
+        else "(which retention has removed from the log)"
+    )
     _told({"commit": place, "change": found["operation"], "reason": found["reason"]})
     display.say("  row:")
     for name, value in found["row"].items():

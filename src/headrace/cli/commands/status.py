@@ -43,15 +43,18 @@ def look(path: Path) -> dict[str, Any]:
     if socket.running(path):
         return verbs.call(path, "status", {}, lambda event: None)
     from headrace.cli.published import sinks, views
+    from headrace.serve.history import reader_of
 
-    return {"state": "stopped", "views": views(path), "sources": [], "sinks": sinks(path)}
+    first = reader_of(path).base.commit + 1
+    return {"state": "stopped", "first": first, "views": views(path), "sources": [], "sinks": sinks(path)}
 
 
 def show(answer: Mapping[str, Any]) -> None:
     """The status as text."""
     by = f" (process {answer['pid']})" if answer.get("pid") else ""
     at = f", commit {answer['commit']:,}, views at {answer['frontier']:,}" if _numbers(answer) else ""
-    display.say(f"{answer['state']}{by}{at}")
+    begins = f"; the log begins with commit {answer['first']:,}" if answer.get("first", 1) > 1 else ""
+    display.say(f"{answer['state']}{by}{at}{begins}")
     if answer["state"] == "stopped":
         display.say("`headrace up` runs it; the views below are as it left them.")
     for kind, names in FIELDS.items():
