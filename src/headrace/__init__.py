@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.model.function import function
 
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
+    from headrace.serve.subscription import Subscription
 
 __version__ = "0.1.0"
-__all__ = ["function", "open"]
+__all__ = ["function", "open", "subscribe"]
 
 
 @contextmanager
@@ -34,3 +35,24 @@ def open(path: str | Path = ".") -> Iterator[Pipeline]:
             yield pipeline
         finally:
             pipeline.stop()
+
+
+@contextmanager
+def subscribe(
+    group: str, relation: str | None = None, *, project: str | Path = ".", consumer: str | None = None, **options: Any
+) -> Iterator[Subscription]:
+    """Read a consumer group of the project in a folder: beside a running ``headrace up`` or without it, no Spark.
+
+    With ``relation``, a table or a view, the group is made where there is none; ``options``: see ``Groups.create``.
+    Raises ``HeadraceError``: group.unknown, group.relation, ``project.not_found``.
+    """
+    from headrace.catalog.project import at
+    from headrace.serve.groups import Groups
+    from headrace.serve.subscription import Subscription
+
+    groups = Groups(at(Path(project)))
+    try:
+        with Subscription(groups, group, relation, consumer, **options) as reader:
+            yield reader
+    finally:
+        groups.close()

@@ -36,7 +36,7 @@ def traced() -> bool:
     )
 
 
-collect_ignore = [] if traced() else ["test_control_plane_kills.py", "test_take_overs.py"]
+collect_ignore = [] if traced() else ["test_control_plane_kills.py", "test_group_kills.py", "test_take_overs.py"]
 
 
 @pytest.fixture

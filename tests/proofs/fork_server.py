@@ -29,6 +29,11 @@ class Forks:
         answer: dict[str, Any] = self._ask({"world": asdict(world), "at": at})
         return answer
 
+    def read_group(self, folder: Path, at: int) -> dict[str, Any]:
+        """A reader of a consumer group, killed at its ``at``-th call."""
+        answer: dict[str, Any] = self._ask({"reader": str(folder), "at": at})
+        return answer
+
     def hold(self, world: World, upto: int, at: int, only: str) -> str | dict[str, Any]:
         """A writer that is held at its ``at``-th call, or its ``at``-th ``only``: the call's name; or how it ended when it came to none."""
         answer: str | dict[str, Any] = self._ask({"world": asdict(world), "upto": upto, "at": at, "only": only})

@@ -2,7 +2,7 @@
 
 A request is ``{"world": {...}, "at": n}``, the answer the ``killed_at.Run`` of it. With ``"upto"`` the process only
 writes to the sink, up to that transaction, and at its n-th call (of the name ``only``, if that is given) it is held: the answer is then the call's name, and
-whatever line comes lets it go on to its ``Run``.
+whatever line comes lets it go on to its ``Run``. With ``"reader"``, a folder, it reads a consumer group there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ def serve() -> None:
     from dataclasses import asdict
 
     import control_plane
+    import group_reader
     import killed_at
     import old_writer
 
@@ -35,6 +36,9 @@ def serve() -> None:
 
     while line := sys.stdin.readline():
         request = json.loads(line)
+        if "reader" in request:
+            tell(asdict(killed_at.run(partial(group_reader.work, request["reader"]), request["at"])))
+            continue
         world, upto = control_plane.World(**request["world"]), request.get("upto")
         if upto is None:
             tell(asdict(killed_at.run(partial(control_plane.work, world), request["at"])))

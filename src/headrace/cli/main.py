@@ -18,6 +18,16 @@ from headrace.cli.commands import (
     drop,
     explain,
     frontier,
+    groups_ack,
+    groups_create,
+    groups_dead_drop,
+    groups_dead_ls,
+    groups_dead_replay,
+    groups_dead_show,
+    groups_drop,
+    groups_ls,
+    groups_nack,
+    groups_read,
     init,
     log_cat,
     log_compact,
@@ -125,6 +135,26 @@ for _name, _module in (
 ):  # fmt: skip
     _quarantine.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
 app.add_typer(_quarantine, name="quarantine", rich_help_panel="Look closer")
+
+_groups = typer.Typer(
+    cls=SectionHelp,
+    help="Read a table's or view's changes in groups, acknowledge them.",
+    no_args_is_help=True,
+)
+for _name, _module in (
+    ("ls", groups_ls), ("create", groups_create), ("drop", groups_drop), ("read", groups_read), ("ack", groups_ack),
+    ("nack", groups_nack),
+):  # fmt: skip
+    _groups.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
+_dead = typer.Typer(
+    cls=SectionHelp, help="Look at what a group has given up, deliver it again, drop it.", no_args_is_help=True
+)
+for _name, _module in (
+    ("ls", groups_dead_ls), ("show", groups_dead_show), ("replay", groups_dead_replay), ("drop", groups_dead_drop),
+):  # fmt: skip
+    _dead.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
+_groups.add_typer(_dead, name="dead")
+app.add_typer(_groups, name="groups", rich_help_panel="Read views")
 
 
 def main() -> None:

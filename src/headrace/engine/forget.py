@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from headrace.catalog.store import Catalog
 
 RETAINED_STEPS = 256  # published steps kept for readers that follow, beside what the slowest sink needs
 
 
-def forget(catalog: Catalog, number: int, frontier: int, live: Collection[str], begin: int = 0) -> set[str]:
+def forget(
+    catalog: Catalog, number: int, frontier: int, live: Collection[str], needed: Mapping[str, int], begin: int = 0
+) -> set[str]:
     """Forgets what lies behind step ``number`` at commit ``frontier``; the files of feeds that are named still.
 
     ``begin``: the commit that the log begins behind; a sink that lacks earlier ones was left behind.
-
     ``live``: the feeds of views that are kept. Of these stays every delta after the frontier of the slowest sink, its
     first one too, whether or not a base holds it: contents at that sink's commit are the base without those.
+    ``needed``: view -> the least commit of its feed that consumer groups still need; of tables it is of no concern.
     """
-    slowest = min((max(begin, reached) for reached, _, _ in catalog.sinks().values()), default=frontier)
+    readers = [least - 1 for name, least in needed.items() if name in catalog.views()]
+    reached = [*(reached for reached, _, _ in catalog.sinks().values()), *readers]
+    slowest = min((max(begin, commit) for commit in reached), default=frontier)
     lacking = min((step.number for step in catalog.steps() if step.upto > slowest), default=number)
     before = min(lacking, number - RETAINED_STEPS)
     files: set[str] = set()

@@ -35,6 +35,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
+from headrace.serve.groups import needed
 from headrace.state.rows import consolidate
 from headrace.state.run import checksum, open_run, write_run
 
@@ -449,7 +450,8 @@ class Maintainer:
     def forget(self) -> None:
         """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
         live = {c.feed for c in self.views.values()} | {r.feed for r in self.failures.records.values()}
-        also = forget(self.catalog, self.number, self.frontier, live, self.reader.base.commit)
+        needs = needed(self.folder.parent)
+        also = forget(self.catalog, self.number, self.frontier, live, needs, self.reader.base.commit)
         with self.lock:
             for pinned in self.pins.values():
                 also |= pinned

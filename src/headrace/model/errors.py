@@ -71,6 +71,14 @@ CODES: dict[str, str] = {
     "sink.value": "The sink's store cannot hold a value or a name.",
     "sink.refused": "The sink's store refused a statement.",
     "sink.unsupported": "The sink's store cannot do what was asked.",
+    # consumer groups
+    "group.unknown": "There is no consumer group of that name.",
+    "group.exists": "There is a consumer group of that name already.",
+    "group.invalid": "An option of a consumer group has the wrong form.",
+    "group.relation": "A consumer group follows another table or view.",
+    "group.lease": "A delivery is not with its reader any more: its lease is over, or it was never delivered.",
+    "group.position": "A consumer group needs commits that are not kept any more, or not there yet.",
+    "group.letter": "A consumer group has no such dead letter.",
     # waiting for a write
     "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",
     "wait.timeout": "Views or sinks have not reached a write in the time given.",

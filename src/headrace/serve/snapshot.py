@@ -305,7 +305,7 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
         if paths and step.shape.each:
             rows, instants = apart(record, paths, after - step.after)
             starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))
-            for begin, end in zip(starts, [*starts[1:], rows.num_rows], strict=True):
+            for begin, end in zip(starts, [*starts[1:], rows.num_rows][: len(starts)], strict=True):
                 yield step.after + instants[int(begin)].as_py(), rows.slice(begin, end - begin)
         elif paths and (change := delta(record, paths)).num_rows:
             yield step.upto, change

@@ -1,0 +1,32 @@
+"""headrace groups dead replay"""
+
+from __future__ import annotations
+
+from headrace.cli import display
+from headrace.cli.groups import AllOption, GroupArgument, LettersArgument, chosen, opened
+from headrace.cli.options import JsonOption, ProjectOption, folder
+
+EPILOG = """
+headrace groups dead replay billing 3
+headrace groups dead replay billing --all
+"""
+
+
+def run(
+    group: GroupArgument,
+    numbers: LettersArgument = None,
+    *,
+    everything: AllOption = False,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Deliver dead letters again, as often as new transactions.
+
+    They come before what is new, also in a group that is ordered.
+    """
+    with opened(folder(project)) as groups:
+        done = groups.replay_dead(group, *chosen(numbers, everything))
+    if json:
+        display.emit({"replayed": done})
+        return
+    display.say(f"to be delivered again: {display.counted(done, 'dead letter')}")

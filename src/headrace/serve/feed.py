@@ -1,0 +1,221 @@
+"""The feed of one table or view, transaction by transaction, as its outside readers get it: from any commit on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.catalog.store import Catalog, StepRecord, ViewRecord
+from headrace.formats.json_tables import rows
+from headrace.model.delivery import WEIGHT
+from headrace.model.errors import HeadraceError
+from headrace.serve import history, snapshot
+from headrace.serve.sound import sound
+
+Change = dict[str, Any]
+T = TypeVar("T")
+_READ_COMMITS = 65_536  # of a log are looked through at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A transaction of a feed; ``changes`` as ``model.group.GroupDelivery`` has them."""
+
+    commit: int
+    changes: list[Change]
+    committed_us: int | None = None
+    source: str | None = None
+    snapshot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Neighbouring transactions of a feed: all there are up to commit ``upto``."""
+
+    entries: list[Entry]
+    upto: int
+
+
+class NotKept(Exception):
+    """What was asked for is not kept any more, or the view is another version now."""
+
+
+class Feed(Protocol):
+    """Raises ``NotKept``."""
+
+    @property
+    def version(self) -> int:
+        """Of the view now; 0 for a table."""
+
+    @property
+    def end(self) -> int:
+        """The last commit up to which the feed is known."""
+
+    @property
+    def first(self) -> int:
+        """The commit after which the feed is kept."""
+
+    def after(self, commit: int, most: int, most_rows: int) -> Part:
+        """The next transactions: at most so many, and once they have ``most_rows`` rows no more."""
+
+    def at(self, commit: int, is_snapshot: bool) -> Entry:
+        """The transaction of that commit, or the contents as of it."""
+
+
+@dataclass
+class TableFeed:
+    """The changes of a table in the log."""
+
+    path: Path
+    relation: str
+    version: int = 0
+
+    def __post_init__(self) -> None:
+        self._log = history.reader_of(self.path)
+
+    @property
+    def end(self) -> int:
+        return self._log.end
+
+    @property
+    def first(self) -> int:
+        segments = self._log.segments()
+        return segments[0].first - 1 if segments else 0
+
+    def after(self, commit: int, most: int, most_rows: int) -> Part:
+        end, entries, count = self.end, list[Entry](), 0
+        if commit == end:
+            return Part([], commit)
+        if not self.first <= commit < end:
+            raise NotKept
+        upto = min(end, commit + _READ_COMMITS)
+        for transaction in history.transactions(self._log, commit, upto, (self.relation,)):
+            entries.append(_of_table(transaction))
+            count += len(entries[-1].changes)
+            if len(entries) >= most or count >= most_rows:
+                return Part(entries, entries[-1].commit)
+        return Part(entries, upto)
+
+    def at(self, commit: int, is_snapshot: bool) -> Entry:
+        if not self.first < commit <= self.end:
+            raise NotKept
+        for transaction in history.transactions(self._log, commit - 1, commit, (self.relation,)):
+            return _of_table(transaction)
+        raise NotKept
+
+
+def _of_table(transaction: history.Transaction) -> Entry:
+    changes = [change for table, part in transaction.changes for change in history.spelled(table, part)]
+    origin = transaction.origin
+    return Entry(transaction.commit, changes, origin.committed_us, origin.source)
+
+
+@dataclass
+class ViewFeed:
+    """The published deltas of a view, a step each; with `transactions: each`, those of each transaction."""
+
+    catalog: Catalog
+    relation: str
+    _before: tuple[int, int] = field(default=(-1, 0))  # (step, commit): later commits are of later steps
+
+    @property
+    def record(self) -> ViewRecord:
+        return snapshot.known(self.catalog, self.relation)
+
+    @property
+    def version(self) -> int:
+        return self.record.schema.version
+
+    @property
+    def end(self) -> int:
+        last = self.catalog.last_published()
+        return last.upto if last else 0
+
+    @property
+    def first(self) -> int:
+        steps = self.catalog.steps()
+        return max(steps[0].after if steps else 0, self.record.created_commit)
+
+    def after(self, commit: int, most: int, most_rows: int) -> Part:
+        if commit == self.end:
+            return Part([], commit)
+        record, entries, count, upto = self.record, list[Entry](), 0, commit
+        steps = self._steps(commit)
+        for step in steps:
+            for entry in self._entries(record, step, commit):
+                entries.append(entry)
+                count += len(entry.changes)
+                if len(entries) >= most or count >= most_rows:
+                    return self._kept(steps[0], Part(entries, entry.commit))
+            upto = step.upto
+        return self._kept(steps[0], Part(entries, upto))
+
+    def at(self, commit: int, is_snapshot: bool) -> Entry:
+        record = self.record
+        if is_snapshot:
+            return self._contents(record, commit)
+        step = self._steps(commit - 1)[0]
+        found = [entry for entry in self._entries(record, step, commit - 1) if entry.commit == commit]
+        if not found:
+            raise NotKept
+        return self._kept(step, found[0])
+
+    def _steps(self, after: int) -> list[StepRecord]:
+        """The published steps with commits after that one, without a gap before them."""
+        hint = self._before[0] if self._before[1] <= after else -1
+        published = [step for step in self.catalog.steps(hint) if step.published_us is not None]
+        later = [step for step in published if step.upto > after]
+        if not later or later[0].after > after:
+            raise NotKept
+        self._before = (later[0].number - 1, later[0].after)
+        return later
+
+    def _entries(self, record: ViewRecord, step: StepRecord, after: int) -> Iterator[Entry]:
+        outputs = [(o.path, o.crc) for o in self.catalog.outputs(step.number - 1, step.number, record.feed)]
+        if not outputs:
+            return
+        paths = _readable(lambda: sound(outputs))
+        if not step.shape.each:
+            table = snapshot.delta(record, paths)
+            if table.num_rows:
+                yield Entry(step.upto, _of_view(table), step.committed_us)
+            return
+        table, instants = snapshot.apart(record, paths, after - step.after)
+        starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))
+        for begin, end in zip(starts, [*starts[1:], table.num_rows][: len(starts)], strict=True):
+            commit = step.after + instants[int(begin)].as_py()
+            yield Entry(commit, _of_view(table.slice(begin, end - begin)), step.committed_us)
+
+    def _contents(self, record: ViewRecord, commit: int) -> Entry:
+        tables = _readable(lambda: snapshot.as_of(self.catalog, record, commit))
+        return Entry(commit, _of_view(snapshot.added(record, tables)), snapshot=True)
+
+    def _kept(self, first: StepRecord, read: T) -> T:
+        """What was read, if the first step of it is there still: then nothing of it was missing."""
+        if not any(step.number == first.number for step in self.catalog.steps(first.number - 1)[:1]):
+            raise NotKept
+        return read
+
+
+def _of_view(table: pa.Table) -> list[Change]:
+    """Rows that go before rows that come."""
+    names = [name for name in table.column_names if name != WEIGHT]
+    pairs = zip(table[WEIGHT].to_pylist(), rows(table.select(names)), strict=True)
+    return [
+        {"weight": weight, "row": dict(zip(names, row, strict=True))}
+        for weight, row in sorted(pairs, key=lambda pair: pair[0] > 0)
+    ]
+
+
+def _readable(read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except HeadraceError as error:
+        if error.code != "state.missing":
+            raise
+        raise NotKept from error
