@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,9 @@ def test_a_reader_that_follows_gets_what_comes_until_it_is_interrupted(tmp_path:
     world.grow(10)
     while len(seen) < len(world.feed("orders")):
         seen.append(json.loads(follower.stdout.readline())["commit"])
+    deadline = time.monotonic() + 20
+    while answer(tmp_path, "ls")[0]["groups"][0]["in_flight"] and time.monotonic() < deadline:
+        time.sleep(0.05)  # what was printed last is acknowledged a moment later
     os.kill(follower.pid, signal.SIGINT)
     assert follower.wait(20) == 0
     follower.stdout.close()
