@@ -1,7 +1,7 @@
 """Removing the log's beginning: how far it may go, what is wanted, and doing it.
 
 Nothing that somebody still needs is removed: the commits behind the engine's checkpoint, behind the frontier of each
-sink that is waited for, and behind what the quarantine has under way.
+sink that is waited for, those that a consumer group holds, and behind what the quarantine has under way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from headrace.log.retain import based_on, boundary
 from headrace.model.clock import CLOCK
 from headrace.model.definition import Retention
 from headrace.model.schema import Relation
+from headrace.serve.groups import needed
 
 HOLD_S = 30.0  # how long the removal waits for who reads the log from its beginning
 
@@ -62,9 +63,16 @@ def holders(catalog: Catalog, wait_for: Collection[str] | None) -> list[Holder]:
     return found + [Holder(after, "the quarantine") for after in pending]
 
 
+def readers(log: Path, catalog: Catalog) -> list[Holder]:
+    """Of each table what consumer groups with ``hold`` still need; of views that is not in the log."""
+    tables = catalog.relations().keys() - catalog.views().keys()
+    least = {name: commit for name, commit in needed(log.parent.parent).items() if name in tables}
+    return [Holder(commit - 1, f"the consumer groups of {name}") for name, commit in least.items()]
+
+
 def planned(log: Path, catalog: Catalog, wanted: int, wait_for: Collection[str] | None) -> Plan:
     """What of the commits up to ``wanted`` may go: whole segments, and none that a holder needs."""
-    holder = min(holders(catalog, wait_for), key=lambda holder: holder.commit)
+    holder = min([*holders(catalog, wait_for), *readers(log, catalog)], key=lambda holder: holder.commit)
     commit = boundary(log, min(wanted, holder.commit))
     segments = tuple(s for s in LogReader(log).segments() if s.last <= commit and not s.active)
     return Plan(commit, wanted, segments, holder)

@@ -84,8 +84,7 @@ class TableFeed:
 
     @property
     def first(self) -> int:
-        segments = self._log.segments()
-        return segments[0].first - 1 if segments else 0
+        return self._log.base.commit
 
     def after(self, commit: int, most: int, most_rows: int) -> Part:
         end, entries, count = self.end, list[Entry](), 0
