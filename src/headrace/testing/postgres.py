@@ -22,6 +22,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -135,6 +136,18 @@ class PostgresServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL to the server and all of its processes at once; ``start`` recovers. Linux only."""
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGSTOP)  # it makes no more
+        for child in _children(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        process.kill()
+        process.wait()
 
     def psql(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Run SQL as the superuser (several statements: one transaction); the rows of the last one that has any."""
@@ -282,6 +295,15 @@ def _server_user() -> pwd.struct_passwd | None:
         except KeyError:
             continue
     raise RuntimeError("PostgreSQL refuses to run as root, and there is no user 'postgres' or 'nobody'")
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if int(entry.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.parent.name))
+    return found
 
 
 def _free_port() -> int:
