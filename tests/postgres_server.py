@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.model import transaction as model
+from headrace.model.altered import ALTERED
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch
@@ -79,10 +80,12 @@ class Replica:
         self.relations = {relation.name: relation for relation in source.relations()}
         self.rows: dict[str, dict[Any, dict[str, Any]]] = {}
         self.bags: dict[str, Counter[tuple[Any, ...]]] = {}
+        self.altered: list[dict[str, Any]] = []  # what was told of tables themselves
 
     def apply(self, batch: TransactionBatch) -> Iterator[int]:
         """Applies one transaction after the other, yielding the ordinal after each."""
         changes = {name: table.to_pylist() for name, table in batch.changes.items()}
+        self.altered += changes.pop(ALTERED.name, [])
         for ordinal in range(len(batch.origins)):
             for name, rows in changes.items():
                 for row in rows:

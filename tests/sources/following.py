@@ -25,14 +25,12 @@ def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 class Followed:
     """Tables that are followed, rebuilt from what is delivered, beside a client that reads them at the server."""
 
-    def __init__(self, shop: Shop, *tables: str, used: dict[str, set[str]] | None = None, **options: Any) -> None:
+    def __init__(self, shop: Shop, *tables: str, **options: Any) -> None:
         self.shop, self.tables = shop, tables
         dsn = options.pop("dsn", shop.dsn)
         shop.source = PostgresSource(shop.database, {"dsn": dsn, "heartbeat_seconds": LOOK_SECONDS, **options})
         self.told: list[dict[str, Any]] = []
         self.take(shop.source)
-        if used is not None:
-            shop.source.used = {name: frozenset(columns) for name, columns in used.items()}
         self.replica = Replica(shop.source)
         self.replica.apply_all(shop.begin(*tables))
         self.position = ""
@@ -71,6 +69,18 @@ class Followed:
             if self.shop.run(reached)[0][0] and self.shop.source.caught_up():
                 return
             assert time.monotonic() < give_up, "the source does not catch up"
+
+    def loses(self, table: str) -> dict[str, str]:
+        """Polls until the log is told that a table has lost something; columns with what it is told of them."""
+        give_up = time.monotonic() + WAIT_SECONDS
+        while not (
+            found := {
+                a["column"]: a["statement"] for a in self.replica.altered if a["relation"] == table and a["column"]
+            }
+        ):
+            assert time.monotonic() < give_up, "nothing is told"
+            self.catches_up()
+        return found
 
     def copies_anew(self, table: str) -> None:
         """Polls until the source has told that it copies the table anew, and has done so."""

@@ -71,13 +71,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Feed(Node):
-    """A leaf: some columns of a relation (table, view or shared sub-query), by ordinal."""
+    """A leaf: some columns of a relation (table, view or shared sub-query), by ordinal.
+
+    ``columns``: their names, where there are some: a table with others beside them moves ordinals, not the leaf."""
 
     relation: str
     ordinals: tuple[int, ...]
+    columns: tuple[str, ...] = ()
 
     def described(self) -> tuple[str, ...]:
-        return (self.relation, *map(str, self.ordinals))
+        return (self.relation, *(self.columns or map(str, self.ordinals)))
 
 
 @dataclass(frozen=True)
@@ -464,7 +467,7 @@ class Shared(Feed):
     It has the sub-query's fingerprint, so that what is built above keeps its state when sharing begins or ends.
     """
 
-    original: str
+    original: str = ""
 
     @cached_property
     def fingerprint(self) -> str:

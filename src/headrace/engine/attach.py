@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.catalog.store import Catalog
-from headrace.circuit.node import Feed
-from headrace.engine.compile import Compiled
 from headrace.engine.connectors import make_sink, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.ingest import Ingest
@@ -21,11 +19,12 @@ Tables = dict[str, tuple[str, Relation]]
 
 
 def offered(project: Project, before: Project, made: Mapping[str, Source]) -> dict[str, Source]:
-    """The project's sources: those ``made`` for an equal definition ``before``, else new ones; nothing is connected."""
-    return {
-        d.name: made[d.name] if d.name in made and d in before.sources else make_source(d, project)
-        for d in project.sources
-    }
+    """The project's sources: those ``made`` for an equal definition ``before``, else new ones; nothing is connected.
+
+    One whose tables were altered is made anew, for the tables as they are now.
+    """
+    kept = {d.name for d in project.sources if d.name in made and d in before.sources and not made[d.name].altered()}
+    return {d.name: made[d.name] if d.name in kept else make_source(d, project) for d in project.sources}
 
 
 def tables(sources: Mapping[str, Source], known: Tables) -> Tables:
@@ -54,21 +53,10 @@ def tables(sources: Mapping[str, Source], known: Tables) -> Tables:
     return found
 
 
-def inform(
-    sources: Mapping[str, Source],
-    tables: Tables,
-    views: Iterable[Compiled],
-    held: frozenset[str],
-    tell: Callable[[dict[str, Any]], None],
-) -> None:
-    """Tell the sources what the log holds of them, which columns ``views`` use, and whom to tell what they meet."""
-    used: dict[str, frozenset[str]] = {}
-    for feed in (node for view in views for node in view.root.walk() if isinstance(node, Feed)):
-        if feed.relation in tables:
-            names = tables[feed.relation][1].names
-            used[feed.relation] = used.get(feed.relation, frozenset()) | {names[n] for n in feed.ordinals}
+def inform(sources: Mapping[str, Source], held: frozenset[str], tell: Callable[[dict[str, Any]], None]) -> None:
+    """Tell the sources what the log holds of them, and whom to tell what they meet."""
     for source in sources.values():
-        source.held, source.used, source.tell = source.held | held, used, tell
+        source.held, source.tell = source.held | held, tell
 
 
 def warnings(sources: Mapping[str, Source], used: Mapping[str, list[str]]) -> list[str]:

@@ -141,3 +141,7 @@ def sync_folder(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def checksums(paths: Iterable[str]) -> list[int]:
+    return [checksum(Path(path), sync=False) for path in paths]

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from headrace.catalog.store import ViewRecord
 from headrace.circuit.flow import ddl
 from headrace.circuit.handed import handed_type, taken_back, to_hand_over
+from headrace.formats import recorded
 from headrace.formats.types.arrow import quote, to_arrow
 from headrace.log.read import FrameRef, LogReader
 from headrace.model.delivery import WEIGHT
@@ -49,14 +50,10 @@ class ReadHistory:
         reader = LogReader(self.log)
         refs = [FrameRef(**ref) for ref in self.refs]
         for batch in reader.read(refs, self.relation.name, 0, self.upto):
-            given = set(batch.schema.names)
             columns = [
-                canonical_values(batch.column(c.name).cast(to_arrow(c.type)))
-                if c.name in given
-                else pa.nulls(batch.num_rows, to_arrow(c.type))
-                for c in self.relation.columns
+                canonical_values(recorded.values(batch, c.name, to_arrow(c.type))) for c in self.relation.columns
             ]
-            marks = batch.column(UNCHANGED) if UNCHANGED in given else pa.nulls(batch.num_rows, pa.binary())
+            marks = recorded.marks(batch, self.relation.names)
             order = pa.array(np.arange(sequence, sequence + batch.num_rows))
             names = [SEQUENCE, OPERATION, UNCHANGED, *self.relation.names]
             yield pa.RecordBatch.from_arrays([order, batch.column(OPERATION), marks, *columns], names=names)

@@ -72,7 +72,8 @@ class Failed:
 
     ``ready``: no row is known that still keeps it from working; ``changed``: what it reads has changed since it
     was last tried; ``vain``: attempts that failed, and ``misled`` those of them made though no bad row was known;
-    ``scene``: where its rows are to be searched.
+    ``scene``: where its rows are to be searched; ``lost``: what has become of a table whose columns it reads, which
+    keeps it from working until they are there.
     """
 
     compiled: Compiled
@@ -85,6 +86,7 @@ class Failed:
     wait_until: float = 0.0
     scene: Scene | None = None
     told: bool = False
+    lost: str = ""
 
     @property
     def named(self) -> bool:
@@ -92,6 +94,9 @@ class Failed:
 
     def due(self, now: float) -> bool:
         """Whether to build it again: at once when its last bad row goes, and after the pause."""
+        return not self.lost and self._due(now)
+
+    def _due(self, now: float) -> bool:
         return (self.ready and self.misled == 0) or ((self.ready or self.changed) and now >= self.wait_until)
 
     def tried(self, took_s: float, failure: CircuitFailed) -> None:
@@ -138,7 +143,9 @@ class Failures:
         self.records: dict[str, ViewRecord] = {}
         self.known: dict[str, Failed] = {}  # upstream first; a failed view whose text no longer compiles is not there
 
-    def take(self, records: Mapping[str, ViewRecord], views: Mapping[str, Compiled]) -> None:
+    def take(
+        self, records: Mapping[str, ViewRecord], views: Mapping[str, Compiled], lost: Callable[[Compiled], str]
+    ) -> None:
         """At a start: the views that the catalogue has as failed. ``views``: all that compile, upstream first.
 
         Each is tried once after the pause: whether what it reads has changed since it was tried is not kept.
@@ -149,7 +156,7 @@ class Failures:
             if record is not None and compiled.schema.version == record.schema.version:
                 rows = self.catalog.error_rows(name, record.schema.version)
                 failed = Failed(compiled, rows[0].held if rows else 0, rows, changed=True, told=True)
-                failed.ready = not failed.named
+                failed.ready, failed.lost = not failed.named, lost(compiled)
                 failed.wait_until = time.monotonic() + PAUSE_S
                 self.known[name] = failed
 
@@ -164,6 +171,10 @@ class Failures:
 
     def add(self, record: ViewRecord, failed: Failed) -> None:
         self.records[record.schema.name], self.known[record.schema.name] = record, failed
+
+    def shelve(self, name: str) -> None:
+        """A failed view cannot be compiled any more: it is not tried again until it is edited."""
+        self.known.pop(name, None)
 
     def forget(self, names: Iterable[str]) -> None:
         """Views that were dropped, or are back."""
@@ -188,6 +199,24 @@ class Failures:
             above = next((r for r in compiled.reads if r in leaving), "")
             self.add(records[name], Failed(compiled, held, [unnamed(held, text, above)], ready=True))
             self.save(name)
+        return set(leaving)
+
+    def stop(
+        self, program: Program, views: Mapping[str, Compiled], lost: Callable[[Compiled], str], held: int
+    ) -> set[str]:
+        """The views that go with what tables have lost. What failed views wait for is found anew."""
+        gone = program.downstream(c.feed for c in views.values() if lost(c))
+        records = self.catalog.views()
+        leaving = {n: c for n, c in views.items() if c.feed in gone}
+        for name, compiled in leaving.items():
+            self.add(records[name], Failed(compiled, held, told=False))
+        for name, failed in self.known.items():
+            before, failed.lost = failed.lost, lost(failed.compiled)
+            if failed.lost or before or name in leaving:
+                above = "" if failed.lost else next((r for r in failed.compiled.reads if r in self.known), "")
+                failed.rows, failed.scene = [unnamed(failed.held, failed.lost, above)], None
+                failed.ready, failed.misled, failed.told = not failed.lost, 0, failed.told and not failed.lost
+                self.save(name)
         return set(leaving)
 
     def leave(self, failure: CircuitFailed, views: Mapping[str, Compiled]) -> set[str]:
@@ -222,6 +251,8 @@ class Failures:
         known = self.known if failing is None else failing
         if name not in known:
             return self.records[name].reason
+        if known[name].lost:
+            return stopped(name, known[name].lost)
         above = next((r for r in known[name].compiled.reads if r in known), None)
         return f"it reads {above}: {self.reason(above, known)}" if above else described(name, known[name].rows)
 
@@ -348,6 +379,10 @@ def unnamed(held: int, text: str, above: str = "") -> ErrorRow:
     """An entry for what no row is known of; ``above``: the failed view that is read."""
     shown = orjson.dumps({"view": above} if above else {}).decode()
     return ErrorRow("", -1, b"", shown, 1, held, text)
+
+
+def stopped(view: str, lost: str) -> str:
+    return f"view {view} is stopped: {lost}; edit the view, then `headrace apply`, or undo what was done to the table"
 
 
 def described(view: str, rows: Sequence[ErrorRow]) -> str:

@@ -65,6 +65,11 @@ class Kept:
         with self._lock:
             self.runs = {name: runs for name, runs in self.runs.items() if name in names}
 
+    def taken(self, names: Iterable[str]) -> dict[str, list[Run]]:
+        """These arrangements, which are empty from now on; their files stay until the next ``collect``."""
+        with self._lock:
+            return {name: self.runs.pop(name) for name in names if name in self.runs}
+
     def whole(self, name: str) -> str | None:
         """One consolidated run with all that an arrangement holds, or None when that is nothing."""
         with self._lock:

@@ -16,7 +16,8 @@ from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.engine.again import differing
-from headrace.engine.backfill import Backfill, Bases, circuits, sync_folder
+from headrace.engine.altered import Lost, altered, made_anew, rekeyed
+from headrace.engine.backfill import Backfill, Bases, checksums, circuits, sync_folder
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled
 from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
@@ -71,6 +72,7 @@ class Maintainer:
         self.tables: dict[str, Relation] = {}
         self.views: dict[str, Compiled] = {}
         self.failures = Failures(catalog, tell)
+        self.lost = Lost(catalog, self.reader)
         self.quarantine = Quarantine(folder, catalog, refuses, tell)
         self.ticks = Ticks(spark, log, self.kept, settings.clock_seconds)
         self.backfill = Backfill(spark, folder, catalog, self.kept, settings, counting)
@@ -165,6 +167,8 @@ class Maintainer:
 
         Only then are the rows searched on which views failed: that may take a while, and holds up no delta.
         """
+        if self.lost.take(after, upto):
+            self.without(self.failures.stop(self.program, self.views, self.lost.of, after))
         result = self.advance(number, after, upto, shape)
         aside = self.quarantine.keep(result.refused, self.tables, number, after, upto)
         changed = self.failures.subtract(result.outputs)
@@ -186,6 +190,7 @@ class Maintainer:
             if upto > self.frontier and rows + inside > self.settings.step_rows:
                 break
             rows, upto = rows + inside, min(ref.last, end)
+        upto = self.lost.bound(self.reader.refs(self.frontier, upto), self.frontier, upto)
         newest = 0
         for _, origin in self.reader.origins(max(self.frontier, upto - 1), upto):
             newest = max(newest, origin.committed_us)
@@ -298,24 +303,29 @@ class Maintainer:
         records = self.catalog.views()
         known = {n: r.schema.version for n, r in records.items() if r.state == "live"}
         held = {n for n, c in views.items() if self.failures.holds(c)}
-        fresh = [c for n, c in views.items() if known.get(n) != c.schema.version and n not in held]
+        other = altered(self.tables, tables)
+        again = rekeyed(self.tables, tables, views)
+        fresh = [c for n, c in views.items() if (known.get(n) != c.schema.version or n in again) and n not in held]
         tables = {**{n: self.tables[n] for n in self.failures.reads() & self.tables.keys()}, **tables}
         program = assemble(tables, {c.feed: c.root for c in views.values()})
         number = self.number + 1
-        bases, broken = self.build(program, fresh, held, commit, columns(tables, views.values()))
-        edited = next((n for n in broken if n in known), None)
-        if edited is not None:
-            self.load(self.tables, self.views)  # what was built for the new versions goes
-            raise HeadraceError(
-                "view.failed", f"the new version of view {edited} fails on the rows there are",
-                why=self.failures.reason(edited, broken),
-                next="edit the view, then `headrace apply`; the version before goes on",
-            )  # fmt: skip
+        with made_anew(self.kept, other):
+            bases, broken = self.build(program, fresh, held, commit, columns(tables, views.values()))
+            edited = next((n for n in broken if n in known and not broken[n].lost), None)
+            if edited is not None:
+                self.load(self.tables, self.views)  # what was built for the new versions goes
+                raise HeadraceError(
+                    "view.failed", f"the new version of view {edited} fails on the rows there are",
+                    why=self.failures.reason(edited, broken),
+                    next="edit the view, then `headrace apply`; the version before goes on",
+                )  # fmt: skip
         durable = self.kept.checkpoint()
         with self.catalog.transaction():
             self.catalog.record_step(number, self.frontier, commit, StepShape(), time.time_ns() // 1000)
             for name in dropped:
                 self.catalog.drop_view(name)
+            for name in other:
+                self.catalog.put_relation(self.catalog.relations()[name][0], tables[name])
             caught_up = []
             for compiled in fresh:
                 name = compiled.schema.name
@@ -374,6 +384,10 @@ class Maintainer:
             above = next((r for r in compiled.reads if r in broken or r in held), None)
             if above is not None:
                 broken[name] = Failed(compiled, 0, [unnamed(0, "", above)], ready=True)
+                continue
+            lost = self.lost.of(compiled)
+            if lost:
+                broken[name] = Failed(compiled, 0, [unnamed(0, lost)], lost=lost)
                 continue
             feeds = {feed: self.contents(feed, bases) for feed in feeds_of(compiled.root)}
             try:
@@ -481,10 +495,6 @@ class Maintainer:
 
     def close(self) -> None:
         self.kept.close()
-
-
-def checksums(paths: Iterable[str]) -> list[int]:
-    return [checksum(Path(path), sync=False) for path in paths]
 
 
 def columns(tables: Mapping[str, Relation], views: Iterable[Compiled]) -> dict[str, tuple[str, ...]]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from headrace.catalog.store import ANEW, HELD, Catalog
 from headrace.circuit.explain import explain, operators
 from headrace.engine import attach, backup, check_sink
+from headrace.engine.altered import altered, check_types
 from headrace.engine.batch import Batch, kept_rows, table_contents
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
@@ -274,6 +275,7 @@ class Pipeline:
     def carry_out(self, project: Project) -> dict[str, Any]:
         sources = self.offered(project)
         tables = attach.tables(sources, self.catalog.relations())
+        check_types(sources, self.maintainer.tables, tables)
         compilation = self.compiled(project, tables)
         answer = self.described(project, sources, tables, compilation)
         records = self.catalog.views()
@@ -296,17 +298,18 @@ class Pipeline:
         self.project = project
         known = self.catalog.relations()
         held = frozenset(t for t in compilation.tables if t in known or self.catalog.meta(HELD + t))
-        failed = [f.compiled for f in self.maintainer.failures.known.values()]
-        attach.inform(sources, tables, [*compilation.views.values(), *failed], held, self.tell)
-        for table in compilation.tables:
+        attach.inform(sources, held, self.tell)
+        followed = {t: tables[t][1] for t in compilation.tables}
+        other = altered(self.maintainer.tables, followed)  # taken together with the views that read them
+        for table in compilation.tables - other:
             self.catalog.put_relation(*tables[table])
+        self.maintainer.lost.await_copies(sources, self.maintainer.tables, {t: tables[t] for t in other})
         self.follow(tables, compilation)
         dropped = set(records) - set(compilation.views) - blocked
         live = {n: r.schema.version for n, r in records.items() if r.state == "live"}
         holds = self.maintainer.failures.holds  # what has failed comes back by itself
         new = {n: c.schema.version for n, c in compilation.views.items() if not holds(c)}
-        if dropped or new != live:
-            followed = {name: relation for name, (_, relation) in tables.items() if name in compilation.tables}
+        if dropped or other or new != live:
             self.maintainer.swap(followed, compilation.views, dropped)
             self.recovered = True
             for deliver in self.delivers.values():
@@ -323,6 +326,9 @@ class Pipeline:
         """Views that cannot go on in their old form either, as what they read is gone: refused; at a start, failed."""
         for name in names:
             error, record = compilation.refused[name], self.catalog.views()[name]
+            if record.state == "failed":  # it stays so; what it was compiled to reads tables as they were
+                self.maintainer.failures.shelve(name)
+                continue
             if self._thread is not None:
                 raise HeadraceError(
                     error.code, f"view {name} could not go on: {error.what}", where=error.where, why=error.why,

@@ -18,6 +18,6 @@ def reopen(maintainer: Maintainer, compiler: Compiler) -> bool:
     live = {n: r for n, r in records.items() if r.state == "live"}
     compiled = compiler.compile(tables, [ViewDefinition(n, r.sql) for n, r in records.items()], records)
     views = {n: c for n, c in compiled.views.items() if n in live and c.schema.version == live[n].schema.version}
-    maintainer.failures.take(records, compiled.views)
+    maintainer.failures.take(records, compiled.views, maintainer.lost.of)
     maintainer.recover(tables, views)
     return views.keys() == live.keys()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.model.errors import HeadraceError
@@ -56,7 +56,7 @@ class Source(ABC):
     ``copies``: whether a start without a position, or ``add``, delivers the whole contents of a table. Of a table in
     ``held`` (set by the engine) the log may hold rows of an earlier time: its copy begins by emptying it. Tables in
     ``refuses`` stop the engine at a strict change that does not fit what they hold; of others it is set aside.
-    ``used`` (set by the engine): of each table the columns that views use; None: not known, all may be. ``tell`` (set
+    ``tell`` (set
     by the engine) takes events of its own (``{"event", "source", "what", ...}``, no failures); ``notices`` is what
     ``headrace status`` shows beside its state.
     ``note`` (set by the engine) puts a position into the log, durably, as a transaction without changes: for a source
@@ -68,7 +68,6 @@ class Source(ABC):
     copies: bool = False
     held: frozenset[str] = frozenset()
     refuses: frozenset[str] = frozenset()
-    used: Mapping[str, frozenset[str]] | None = None
     notices: tuple[str, ...] = ()
     tell: Callable[[dict[str, Any]], None] = staticmethod(_heard_by_nobody)
     note: Callable[[str], None] = staticmethod(_noted_by_nobody)
@@ -142,6 +141,13 @@ class Source(ABC):
             why="the positions of a source of this type have no order that its users can read",
             next="wait for a commit number",
         )
+
+    def altered(self) -> bool:
+        """Whether tables have become others than it was made for: made anew, it takes them as they are.
+
+        What they have lost it tells in the log, as changes of ``model.altered``.
+        """
+        return False
 
     def seen(self) -> str | None:
         """A position up to which all has been polled, though no transaction may stand there; None: not known now.

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from headrace.circuit.flow import INSTANT, Flow
 from headrace.circuit.hashing import bucket
 from headrace.circuit.task import Step, batches, current, partition
+from headrace.formats import recorded
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.schema import Relation
 from headrace.model.transaction import OPERATION, TRUNCATE, UNCHANGED
@@ -48,16 +49,14 @@ class ReadChanges:
 
     def changes(self, step: Step, batch: pa.RecordBatch, sequence: int) -> pa.Table:
         rows = batch.num_rows
-        given = set(batch.schema.names)
+        # Entries of maps in one order, so that a row goes as it came.
         columns = [
-            # Entries of maps in one order, so that a row goes as it came.
-            canonical(batch.column(c.name).cast(t)) if c.name in given else pa.nulls(rows, t)
-            for c, t in zip(self.relation.columns, self.types, strict=True)
+            canonical(recorded.values(batch, c.name, t)) for c, t in zip(self.relation.columns, self.types, strict=True)
         ]
         instants = np.ones(rows, np.int32)
         if step.instants == "each":
             instants = (batch.column(COMMIT).to_numpy() - step.after).astype(np.int32)
-        marks = batch.column(UNCHANGED) if UNCHANGED in given else pa.nulls(rows, pa.binary())
+        marks = recorded.marks(batch, self.relation.names)
         order = pa.array(np.arange(sequence, sequence + rows))
         head = [order, pa.nulls(rows, pa.int32()), pa.array(instants), batch.column(OPERATION), marks]
         names = [SEQUENCE, BUCKET, INSTANT, OPERATION, UNCHANGED, *[f"c{i}" for i in range(len(columns))]]

@@ -23,6 +23,7 @@ def leaf(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
         tuple(bool(a.nullable()) for a in chosen),
         name.removeprefix(LEAF_PREFIX),
         tuple(kept),
+        tuple(a.name() for a in chosen),
     )
     return node, [a.exprId().id() for a in chosen]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
-from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.sources.connectors.postgres.introspect import SourceTable
 from headrace.sources.connectors.postgres.pgoutput import RelationColumn, RelationMessage
@@ -12,27 +11,27 @@ from headrace.sources.connectors.postgres.pgoutput import RelationColumn, Relati
 _TEXTS = frozenset({25, 1043})  # text, varchar
 
 
-def places(table: SourceTable, message: RelationMessage, used: Collection[str] | None, where: str) -> tuple[int, ...]:
+def places(table: SourceTable, message: RelationMessage) -> tuple[int, ...] | None:
     """Where in rows described by ``message`` each column of the relation is; -1: they do not have it any more.
 
-    A column that is new there is left out. One that is gone, or has another type, is left out too, unless it belongs
-    to ``used`` (the columns that views use; None: all) or to the key. Raises ``HeadraceError`` source.schema.
+    A column that is new there is left out, as is one that is gone, or has another type. None: such rows cannot be told
+    apart as the relation's, since the table has another name, its key is gone, or its rows are known by all columns.
     """
     if (message.schema, message.table) != (table.schema, table.table):
-        raise _changed(table, f"it is called {message.schema}.{message.table} now", where)
+        return None
     at = {column.name: place for place, column in enumerate(message.columns)}
+    by_rows = table.relation.updates and not table.relation.key
     found = []
     for column, announced in zip(table.relation.columns, table.columns, strict=True):
         place = at.get(column.name, -1)
         if place < 0 or not _reads_alike(column.type, announced, message.columns[place]):
-            if used is None or column.name in used or column.name in table.relation.key:
-                raise _changed(table, _column_changes(table, message), where)
+            if by_rows or column.name in table.relation.key:
+                return None
             place = -1
         found.append(place)
     kept = [place for place in found if place >= 0]
-    if kept != sorted(kept):  # columns were renamed in a circle: their earlier values are under the other's name
-        raise _changed(table, "its columns have another order", where)
-    return tuple(found)
+    # In another order columns were renamed in a circle: their earlier values are under the other's name.
+    return tuple(found) if kept == sorted(kept) else None
 
 
 def _reads_alike(type_text: str, before: RelationColumn, now: RelationColumn) -> bool:
@@ -42,31 +41,33 @@ def _reads_alike(type_text: str, before: RelationColumn, now: RelationColumn) ->
     return before.type_oid == now.type_oid and (before.modifier == now.modifier or "decimal" not in type_text)
 
 
-def _changed(table: SourceTable, change: str, where: str) -> HeadraceError:
-    return HeadraceError(
-        "source.schema",
-        f"table {table.relation.name} changed: {change}",
-        where=where,
-        why=f"{table.qualified} was altered while it was followed, and views use what changed",
-        next="edit the views that use it, then `headrace stop`, `headrace drop --source` with the source's name, "
-        "`headrace up`: its tables are copied anew, in place of what was there",
-    )
+def change(table: SourceTable, message: RelationMessage) -> str:
+    """What has become of a table, with the statements that do so."""
+    name = table.relation.name
+    if (message.schema, message.table) != (table.schema, table.table):
+        alter = f"ALTER TABLE {table.qualified} RENAME TO {message.table}"
+        return f"table {name} changed: it is called {message.schema}.{message.table} now (by {alter})"
+    return f"table {name} changed: {_column_changes(table, message.columns) or 'its columns have another order'}"
 
 
-def changed(table: SourceTable, announced: Relation, where: str) -> HeadraceError:
-    """What a table has that was announced otherwise and is used."""
-    now = {column.name: column.type for column in table.relation.columns}
-    parts = [f"column {c.name} is gone" for c in announced.columns if c.name not in now]
-    parts += [f"column {c.name} is {now[c.name]} now" for c in announced.columns if now.get(c.name, c.type) != c.type]
-    if (table.relation.key, table.relation.updates) != (announced.key, announced.updates):
-        parts.append(f"its key is ({', '.join(table.relation.key)}) now, not ({', '.join(announced.key)})")
-    return _changed(table, ", ".join(parts), where)
+def changed(before: SourceTable | Relation, now: SourceTable) -> str:
+    """The same, of a table as it is in the catalogue."""
+    name = now.relation.name
+    relation = before if isinstance(before, Relation) else before.relation
+    if (now.relation.key, now.relation.updates) != (relation.key, relation.updates):
+        return f"table {name} changed: its key is ({', '.join(now.relation.key)}), not ({', '.join(relation.key)})"
+    if isinstance(before, SourceTable):
+        return f"table {name} changed: {_column_changes(before, now.columns)}"
+    types = {column.name: column.type for column in now.relation.columns}
+    parts = [f"column {c.name} is gone" for c in relation.columns if c.name not in types]
+    parts += [f"column {c.name} is {types[c.name]}" for c in relation.columns if types.get(c.name, c.type) != c.type]
+    return f"table {name} changed: {', '.join(parts)}"
 
 
-def _column_changes(table: SourceTable, message: RelationMessage) -> str:
+def _column_changes(table: SourceTable, columns: Iterable[RelationColumn]) -> str:
     """What happened, with the statements that do so."""
-    before = {column.name: column for column in table.columns}
-    now = {column.name: column for column in message.columns}
+    before = {column.name: column for column in table.columns if column.type_oid}
+    now = {column.name: column for column in columns}
     new = [name for name in now if name not in before]
     gone = [name for name in before if name not in now]
     alter = f"ALTER TABLE {table.qualified}"

@@ -22,9 +22,9 @@ HEADER = 25  # XLogData: kind, three eight-byte fields
 
 LsnOf = Callable[[int], str]  # transaction ordinal -> the LSN of its commit, for errors
 Places = tuple[int, ...]  # per column of a relation its place in the rows as they were sent; -1: they have it no more
-# relation, numbers of row messages -> runs of these: the width of their rows (None: the relation's) and places, or what
-# is wrong with them
-Layout = Callable[[int, Integers], Iterator[tuple[slice, int | None, Places | HeadraceError]]]
+# relation, numbers of row messages -> runs of these: the width of their rows (None: the relation's) and places, or None
+# where they are left out
+Layout = Callable[[int, Integers], Iterator[tuple[slice, int | None, Places | None]]]
 
 
 class RefusedTransaction(Exception):
@@ -57,9 +57,9 @@ def decode(
                 chosen = np.flatnonzero(rows.relations == oid)
                 same: tuple[tuple[slice, None, Places], ...] = ((slice(None), None, ()),)
                 for run, sent, places in layout(oid, chosen + (piece.start or 0)) if layout else same:
+                    if places is None:
+                        continue
                     of_run = ordinals[piece][chosen[run]]
-                    if isinstance(places, HeadraceError):
-                        raise _refused(int(of_run[0]), lsn_of, places)
                     decoder = _Decoder(relation, rows, chosen[run], of_run, lsn_of, sent, places)
                     parts.setdefault(relation.name, []).append(decoder.table())
     return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
@@ -88,13 +88,6 @@ def numbered(decoded: Mapping[str, pa.Table]) -> tuple[list[int], dict[str, pa.T
         ordinals = np.searchsorted(kept, table[model.ORDINAL].to_numpy()).astype(np.int32)
         tables[name] = table.set_column(0, table.schema.field(0), pa.array(ordinals))
     return kept.tolist(), tables
-
-
-def _refused(ordinal: int, lsn_of: LsnOf, error: HeadraceError) -> RefusedTransaction:
-    where = f"{error.where}, LSN {lsn_of(ordinal)}"
-    return RefusedTransaction(
-        ordinal, HeadraceError(error.code, error.what, where=where, why=error.why, next=error.next)
-    )
 
 
 def _pieces(messages: Sequence[bytes]) -> Iterator[slice]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
 from headrace.sources.connectors.postgres import announce, changes, form, introspect, position, setup, watch
+from headrace.sources.connectors.postgres.altered import Altered, Loss, Notes
 from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.examine import examine
 from headrace.sources.connectors.postgres.introspect import SourceTable
@@ -27,13 +27,7 @@ from headrace.sources.connectors.postgres.layouts import Layouts
 from headrace.sources.connectors.postgres.loading import Loading, set_aside
 from headrace.sources.connectors.postgres.pgoutput import Integers, RelationMessage
 from headrace.sources.connectors.postgres.snapshot import Exported, Snapshot
-from headrace.sources.connectors.postgres.stream import (
-    Received,
-    ReplicationStream,
-    lsn_given,
-    lsn_number,
-    lsn_text,
-)
+from headrace.sources.connectors.postgres.stream import Received, ReplicationStream, lsn_given, lsn_number, lsn_text
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +59,14 @@ class PostgresSource(Source):
         self._side: psycopg.Connection[Any] | None = None  # for everything but the stream
         self._stream: ReplicationStream | None = None
         self._announced: dict[str, Relation] = {}  # what the engine was told last, and goes by
-        self._gone: dict[str, set[str]] = {}  # columns of these that are not there any more
+        self._altered = Altered(self._say_altered)
         self._reset()
 
     def _reset(self) -> None:
         self._tables: dict[int, SourceTable] = {}  # followed and loading, by oid
+        self._streamed: dict[int, SourceTable] = {}  # followed, as rows that come now are read
         self._followed: dict[int, Relation] = {}
+        self._altered.begin()
         self._forms: dict[int, form.Form] = {}
         self._layouts = Layouts()
         self._server = ""
@@ -80,6 +76,7 @@ class PostgresSource(Source):
         self._unconfirmed = 0
         self._refused: HeadraceError | None = None
         self._ending: tuple[int, HeadraceError] | None = None  # it cannot go on beyond that LSN
+        self._untold: int | None = None  # tables have lost something by that LSN at the latest
         self._heartbeat_at = self._look_at = 0.0
         self._recorded: frozenset[str] = frozenset()  # the relations that the log holds by the position
         self._there = 0  # the end of the server's log when we started
@@ -94,11 +91,10 @@ class PostgresSource(Source):
         for name, table in found.items():
             if name not in followed:
                 self._announced[name] = table.relation
-        return tuple(self._offered(self._announced[name]) for name in found)
+        return tuple(self._altered.left(self._announced[name]) for name in found)
 
-    def _offered(self, relation: Relation) -> Relation:
-        left = tuple(c for c in relation.columns if c.name not in self._gone.get(relation.name, ()))
-        return replace(relation, columns=left)
+    def altered(self) -> bool:
+        return bool(self._altered)
 
     def warnings(self, tables: frozenset[str]) -> tuple[str, ...]:
         """What following these tables means for the database and its users; one sentence or two each."""
@@ -155,7 +151,7 @@ class PostgresSource(Source):
         publication.check_form(known)
         publication.keep_only(known)
         self._follow(known, forms)
-        self._delivered = self._confirmed = at.lsn
+        self._delivered = self._confirmed = self._untold = at.lsn
         stream.start(self._slot, self._publication, at.lsn)
         self.add(tables - {table.relation.name for table in known})
 
@@ -170,22 +166,14 @@ class PostgresSource(Source):
         return True
 
     def _choose(self, side: psycopg.Connection[Any], wanted: Iterable[str]) -> list[SourceTable]:
-        """The tables as they were announced; raises when one cannot be followed as such any more."""
-        found = introspect.choose(introspect.tables(side, self._options), wanted, self._where)
+        """The tables as they were announced, but for those that cannot be followed as such any more."""
+        offered = introspect.tables(side, self._options)
+        followed = {table.relation.name: table for table in self._tables.values()}
+        found = introspect.choose(offered, self._altered.there(wanted, offered, self._announced), self._where)
         setup.check_rights(side, found, self._where)
-        chosen = []
         for table in found:
-            announced = self._announced.setdefault(table.relation.name, table.relation)
-            fitted = introspect.refitted(table, announced, self._used(announced.name))
-            if fitted is None:
-                raise announce.changed(table, announced, self._where)
-            self._note_gone(fitted, {column.name for column in fitted.columns if not column.type_oid})
-            chosen.append(fitted)
-        return chosen
-
-    def _used(self, table: str) -> frozenset[str] | None:
-        by_rows = self._announced[table].updates and not self._announced[table].key  # whole rows are told apart
-        return None if self.used is None or by_rows else self.used.get(table, frozenset())
+            self._announced.setdefault(table.relation.name, table.relation)
+        return self._altered.fitted(found, self._announced, followed)
 
     def _start_anew(
         self,
@@ -236,7 +224,7 @@ class PostgresSource(Source):
         with setup.told(self._where), setup.connect(self._conninfo(), self._where) as connection:
             setup.drop_slot(connection, self._slot, self._where)
             setup.Publication(connection, self._publication, self._where).drop()
-        self._announced, self._gone = {}, {}
+        self._announced, self._altered = {}, Altered(self._say_altered)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -303,6 +291,9 @@ class PostgresSource(Source):
         batch = self._batch(received) if received.counts else None
         if received.counts:
             self._delivered = received.end_lsns[-1]
+        if batch is None and self._untold is not None and stream.reached >= self._untold:
+            self._untold = None
+            batch = self._told(stream.reached)
         if batch is None and self._ending is not None and stream.reached >= self._ending[0]:
             self._refused = self._ending[1]
             raise self._refused
@@ -321,20 +312,23 @@ class PostgresSource(Source):
             rest = set_aside(self._loading, self._followed.keys(), messages, ordinals, epochs, received.final_lsns)
             messages, ordinals, epochs = [messages[number] for number in rest], ordinals[rest], epochs[rest]
         decoded: dict[str, pa.Table] = {}
+        notes: Notes = {}
         while messages:
+            notes.clear()
             try:
                 decoded = changes.decode(
                     messages,
                     ordinals,
                     self._followed,
                     lambda ordinal: lsn_text(received.final_lsns[ordinal]),
-                    self._layout(epochs),
+                    self._layout(epochs, ordinals, notes),
                 )
                 break
             except changes.RefusedTransaction as refused:  # what came before it is delivered first
                 self._refused = refused.error
                 end = int(np.searchsorted(ordinals, refused.ordinal))
                 messages, ordinals, epochs = messages[:end], ordinals[:end], epochs[:end]
+        decoded |= self._altered.rows(notes)
         if not decoded:
             if self._refused is not None:
                 raise self._refused
@@ -343,6 +337,12 @@ class PostgresSource(Source):
         tail = self._position_tail()
         at = ((position.text(received.end_lsns[number], tail), received.committed_us[number]) for number in kept)
         return TransactionBatch(tuple(TransactionOrigin(self.name, *each) for each in at), tables)
+
+    def _told(self, reached: int) -> TransactionBatch | None:
+        """What tables have lost though no row tells, as a transaction of its own."""
+        rows = dict(self._altered.rows(dict.fromkeys(self._altered.losses, 0)))
+        self._delivered = max(self._delivered, reached)
+        return self._alone(rows) if rows else None
 
     def _heartbeat(self, stream: ReplicationStream) -> None:
         """A small message of our own in an idle database: its slot moves on, a dead connection shows."""
@@ -356,22 +356,16 @@ class PostgresSource(Source):
         except (psycopg.Error, HeadraceError) as error:
             log.warning("%s: the heartbeat failed: %s", self._where, error)
 
-    def _layout(self, epochs: Integers) -> changes.Layout:
-        """How the rows of messages of these epochs are laid out."""
-        return self._layouts.of(epochs, lambda oid, message: self._places(self._tables[oid], message))
+    def _layout(self, epochs: Integers, ordinals: Integers, notes: Notes) -> changes.Layout:
+        """How the rows of messages of these epochs, in these transactions, are laid out."""
 
-    def _places(self, table: SourceTable, message: RelationMessage) -> changes.Places:
-        places = announce.places(table, message, self._used(table.relation.name), self._where)
-        self._note_gone(table, {c.name for c, place in zip(table.columns, places, strict=True) if place < 0})
-        return places
+        def places(oid: int, message: RelationMessage, number: int) -> changes.Places | None:
+            return self._altered.places(self._streamed[oid], message, int(ordinals[number]), notes)
 
-    def _note_gone(self, table: SourceTable, columns: set[str]) -> None:
-        gone = self._gone.setdefault(table.relation.name, set())
-        if columns - gone:
-            named = ", ".join(sorted(columns - gone))
-            gone |= columns
-            what = f"table {table.relation.name}: {named}, which no view uses, is gone or has another type now"
-            self._say("source.altered", what, table=table.relation.name)
+        return self._layouts.of(epochs, places)
+
+    def _say_altered(self, loss: Loss) -> None:
+        self._say("source.altered", f"{loss.text}; views that use it stop, all else goes on", table=loss.table)
 
     # --- what no row tells ------------------------------------------------------------------------------------------
 
@@ -396,14 +390,18 @@ class PostgresSource(Source):
             self._say("source.wal_held", warning)
         self.notices = (warning,) if warning else ()
         try:
-            for table in tables:
+            there = [table for table in tables if table.oid in forms]
+            for table in there:
                 watch.check_published(members, table, self._publication, self._where)
-            changed = [table for table in tables if not forms[table.oid].follows(self._forms[table.oid].text)]
+            changed = [table for table in there if not forms[table.oid].follows(self._forms[table.oid].text)]
             self._forms |= {oid: found for oid, found in forms.items() if self._tables[oid] not in changed}
-            again = self._choose(side, [table.relation.name for table in changed])
+            gone = [table for table in tables if table.oid not in forms]
+            again = self._choose(side, [table.relation.name for table in (*changed, *gone)])
         except HeadraceError as error:
             self._ending = end, error
             return
+        if len(again) < len(changed) + len(gone):
+            self._untold = end
         if again:
             for table in again:
                 self._say_copied(table)
@@ -462,19 +460,21 @@ class PostgresSource(Source):
         self, loading: Loading, point: int, contents: dict[str, pa.Table], held: frozenset[str]
     ) -> TransactionBatch:
         self._delivered = max(self._delivered, point)
-        tables = {
-            t.relation.name: changes.inserts(t.relation, contents[t.relation.name], emptied=t.relation.name in held)
-            for t in loading.snapshot.tables
-        }
-        for name, table in loading.since(point, self._layout).items():
-            tables[name] = pa.concat_tables([tables[name], table], promote_options="default")
+        notes = self._altered.copied(table.relation.name for table in loading.snapshot.tables)
+        tables = loading.whole(
+            point, contents, held, lambda epochs: self._layout(epochs, np.zeros(len(epochs), np.int64), notes)
+        )
+        return self._alone({**tables, **dict(self._altered.rows(notes, held))})
+
+    def _alone(self, tables: dict[str, pa.Table]) -> TransactionBatch:
+        """A transaction that is none at the server, where the stream has got to."""
         here = position.text(self._delivered, self._position_tail())
         return TransactionBatch((TransactionOrigin(self.name, here, time.time_ns() // 1000),), tables)
 
     def _follow(self, tables: Iterable[SourceTable], forms: Mapping[int, form.Form]) -> None:
         for table in tables:
             self._forms[table.oid] = forms[table.oid]
-            self._tables[table.oid] = table
+            self._tables[table.oid] = self._streamed[table.oid] = table
             self._followed[table.oid] = table.relation
 
     def _position_tail(self) -> str:

@@ -125,14 +125,14 @@ def no_column(place: str, found: dict[str, SourceTable]) -> HeadraceError:
     )
 
 
-def refitted(table: SourceTable, relation: Relation, used: Collection[str] | None) -> SourceTable | None:
+def refitted(table: SourceTable, relation: Relation) -> SourceTable | None:
     """``table`` as the relation that was announced of it earlier; None when that cannot be followed any more.
 
-    Columns that are new are left out; of those that are gone, or have another type, the values are NULL, if they do
-    not belong to ``used`` (None: all are) or to the key.
+    Columns that are new are left out; of those that are gone, or have another type, the values are NULL.
     """
     if (table.relation.key, table.relation.updates) != (relation.key, relation.updates):
         return None
+    by_rows = relation.updates and not relation.key  # whole rows are told apart
     there = {column.name: place for place, column in enumerate(table.relation.columns)}
     columns, types = [], []
     for column in relation.columns:
@@ -140,7 +140,7 @@ def refitted(table: SourceTable, relation: Relation, used: Collection[str] | Non
         if place is not None and table.relation.columns[place].type == column.type:
             columns.append(table.columns[place])
             types.append(table.types[place])
-        elif used is None or column.name in used or column.name in relation.key:
+        elif by_rows or column.name in relation.key:
             return None
         else:
             columns.append(RelationColumn(column.name, 0, 0))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from headrace.model.errors import HeadraceError
 from headrace.sources.connectors.postgres import changes
 from headrace.sources.connectors.postgres.pgoutput import Integers, RelationMessage
 
@@ -37,18 +36,20 @@ class Layouts:
             found[at:] = self.epoch
         return found
 
-    def of(self, epochs: Integers, places: Callable[[int, RelationMessage], changes.Places]) -> changes.Layout:
-        """How row messages of these epochs are laid out; ``places`` as ``announce.places`` tells them."""
+    def of(
+        self, epochs: Integers, places: Callable[[int, RelationMessage, int], changes.Places | None]
+    ) -> changes.Layout:
+        """How row messages of these epochs are laid out.
 
-        def runs(oid: int, numbers: Integers) -> Iterator[tuple[slice, int | None, changes.Places | HeadraceError]]:
+        ``places`` tells them for a table and its description, from the message of that number on.
+        """
+
+        def runs(oid: int, numbers: Integers) -> Iterator[tuple[slice, int | None, changes.Places | None]]:
             for run, message in self.runs(oid, epochs[numbers]):
                 if message is None:
                     yield run, None, ()
-                    continue
-                try:
-                    yield run, len(message.columns), places(oid, message)
-                except HeadraceError as error:
-                    yield run, None, error
+                else:
+                    yield run, len(message.columns), places(oid, message, int(numbers[run.start]))
 
         return runs
 

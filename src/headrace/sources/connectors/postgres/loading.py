@@ -25,6 +25,19 @@ class Loading:
     epochs: list[int] = field(default_factory=list)
     final_lsns: list[int] = field(default_factory=list)  # of each message's transaction
 
+    def whole(
+        self, point: int, contents: Mapping[str, pa.Table], held: Collection[str],
+        layout: Callable[[Integers], changes.Layout],
+    ) -> dict[str, pa.Table]:  # fmt: skip
+        """The tables as one transaction: ``contents``, and what came since ``point``, in place of what was ``held``."""
+        tables = {
+            t.relation.name: changes.inserts(t.relation, contents[t.relation.name], emptied=t.relation.name in held)
+            for t in self.snapshot.tables
+        }
+        for name, table in self.since(point, layout).items():
+            tables[name] = pa.concat_tables([tables[name], table], promote_options="default")
+        return tables
+
     def since(self, point: int, layout: Callable[[Integers], changes.Layout]) -> dict[str, pa.Table]:
         """The changes by transactions from ``point`` on, which the copy does not hold, as one transaction (ordinal 0).
 
