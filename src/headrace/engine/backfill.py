@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,17 @@ from headrace.state.run import checksum, open_run, write_run
 
 INSTANT = "_i"
 Bases = dict[str, tuple[list[str], int]]  # feed -> files with all of it, and their rows
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A failed view, built again: files and rows of its contents, and the delta from those it stood at."""
+
+    compiled: Compiled
+    paths: list[str]
+    rows: int
+    delta: Output
+    seconds: float
 
 
 class Backfill:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.engine.again import differing
 from headrace.engine.altered import Lost, altered, made_anew, rekeyed
-from headrace.engine.backfill import Backfill, Bases, checksums, circuits, sync_folder
+from headrace.engine.backfill import Back, Backfill, Bases, checksums, circuits, sync_folder
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled
 from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
@@ -42,17 +41,6 @@ from headrace.state.run import checksum, open_run, write_run
 
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
 COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
-
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """A failed view, built again: files and rows of its contents, and the delta from those it stood at."""
-
-    compiled: Compiled
-    paths: list[str]
-    rows: int
-    delta: Output
-    seconds: float
 
 
 class Maintainer:
