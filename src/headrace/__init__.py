@@ -48,11 +48,10 @@ def subscribe(
     """
     from headrace.catalog.project import at
     from headrace.serve.groups import Groups
-    from headrace.serve.subscription import Subscription
 
     groups = Groups(at(Path(project)))
     try:
-        with Subscription(groups, group, relation, consumer, **options) as reader:
+        with groups.subscribe(group, relation, consumer, **options) as reader:
             yield reader
     finally:
         groups.close()

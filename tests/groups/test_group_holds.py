@@ -11,9 +11,12 @@ import pytest
 from grouped import World
 
 from headrace.catalog.store import Catalog, StepShape
+from headrace.control import backup
 from headrace.engine import retain
+from headrace.engine.backup import restore
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
+from headrace.serve.groups import Groups
 
 
 def remove(folder: Path, wanted: int) -> tuple[int, str]:
@@ -57,3 +60,24 @@ def test_retention_waits_for_what_a_group_holds(tmp_path: Path) -> None:
     assert (behind.value.code, f"the log has commits {at + 1} to 3000" in behind.value.why) == ("group.position", True)
     assert groups.create("new", "orders")["read"] == at
     assert groups.read("new")[0].commit == next(commit for commit in feed if commit > at)
+
+
+def test_a_backup_has_the_groups_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    world = World(tmp_path / "shop", 6, 40)
+    groups = world.groups()
+    groups.create("g", "orders", max_deliveries=1)
+    first, second, third = groups.read("g", "r", 3)
+    groups.ack("g", first.id)
+    groups.nack("g", second.id, reason="bad")
+    backup.alone(world.folder, {"to": str(tmp_path / "copy")}, lambda event: None)
+    groups.ack("g", third.id)
+    groups.drop_dead("g")
+    restore(tmp_path / "copy", tmp_path / "again", lambda event: None)
+    restored = Groups(tmp_path / "again", lambda: world.now)
+    assert [(letter.commit, letter.reason) for letter in restored.dead("g")] == [(second.commit, "bad")]
+    assert restored.entries()[0]["frontier"] == third.commit - 1
+    world.now += 31_000_000
+    left = [delivery.commit for delivery in restored.read("g", "r", 999)]
+    assert left == [c for c in world.feed("orders") if c > third.commit]  # the third was delivered as often as may be
+    restored.close()

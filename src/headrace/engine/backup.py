@@ -13,10 +13,13 @@ import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog.groups import FILE as GROUPS
+from headrace.catalog.groups import GroupStore
 from headrace.catalog.project import HISTORY, STATE, read
 from headrace.catalog.store import ANEW, Catalog
 from headrace.engine.connectors import make_source
@@ -55,6 +58,9 @@ def cut(catalog: Catalog, project: Path, target: Path) -> Cut:
     """
     place = target / KEPT / catalog_path(Path()).name
     place.parent.mkdir(parents=True)
+    if (project / STATE / GROUPS).exists():  # before the rest, so that no group stands beyond its feed
+        with closing(GroupStore(project / STATE / GROUPS)) as groups:
+            groups.copy_to(place.with_name(GROUPS))
     catalog.copy_to(place)
     mark = read_mark(project / STATE / _LOG) or Mark(0, 0, 0)
     copied = Catalog(place, read_only=True)
@@ -91,7 +97,8 @@ def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[
     if mark.end:
         (target / KEPT / _LOG).mkdir(parents=True, exist_ok=True)
         (target / KEPT / _LOG / MARK_NAME).write_bytes(mark.pack())
-    for place in (f"{KEPT}/{catalog_path(Path()).name}", *([f"{KEPT}/{_LOG}/{MARK_NAME}"] if mark.end else [])):
+    there = [f"{KEPT}/{name}" for name in (catalog_path(Path()).name, GROUPS, f"{_LOG}/{MARK_NAME}")]
+    for place in [place for place in there if (target / place).exists()]:
         files[place] = [(target / place).stat().st_size, _checksum(target / place)]
     told = {"layout": LAYOUT, "commit": made.commit, "log_end": mark.end, "at": int(time.time()), "files": files}
     partial = target / f".{TOLD}"

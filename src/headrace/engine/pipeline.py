@@ -20,7 +20,6 @@ from headrace.catalog.store import ANEW, HELD, Catalog
 from headrace.circuit.explain import explain, operators
 from headrace.engine import attach, backup, check_sink
 from headrace.engine.altered import altered, check_types
-from headrace.engine.batch import Batch, kept_rows, table_contents
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
@@ -31,6 +30,7 @@ from headrace.engine.ingest import Ingest
 from headrace.engine.maintain import Maintainer, columns
 from headrace.engine.plan import called, changes
 from headrace.engine.quarantined import Quarantined
+from headrace.engine.query import query
 from headrace.engine.reopen import reopen
 from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
@@ -42,9 +42,8 @@ from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
 from headrace.serve.frontier import Clock
+from headrace.serve.groups import Groups
 from headrace.sources.base import Source
-from headrace.sql.admit import admit
-from headrace.sql.errors import analysis_error
 
 WAIT_S = 0.2
 DISCOVER_S = 1.0  # between two looks for tables that views wait for
@@ -56,6 +55,7 @@ class Pipeline:
     """One project at work. Methods may be called from any thread; views are moved by the engine's thread alone.
 
     ``quarantine``: what tables could not take, and what can be done with it; ``retention``: how short the log is kept.
+    ``groups``: the consumer groups; ``groups.subscribe(...)`` reads one.
     """
 
     def __init__(self, project: Project, *, on_event: Progress | None = None) -> None:
@@ -75,6 +75,7 @@ class Pipeline:
         self._waits = Waits(self)
         self.quarantine = Quarantined(self)
         self.retention = RetentionThread(self)
+        self.groups = Groups(project.path)
         self.doors = threading.Lock()  # held while something enters the log and the quarantine together
         self._thread: threading.Thread | None = None
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
@@ -136,6 +137,7 @@ class Pipeline:
             self.maintainer.close()
         if hasattr(self, "log"):
             self.log.close()
+        self.groups.close()
         if hasattr(self, "catalog"):
             self.catalog.close()
         if hasattr(self, "spark"):
@@ -340,7 +342,7 @@ class Pipeline:
     def follow(self, tables: attach.Tables, compilation: Compilation) -> None:
         """Each source follows the tables that views use, and no other."""
         for name, source in self.sources.items():
-            source.answers = self
+            source.answers, source.groups = self, self.groups
             source.keeper = door = Door(name, self.catalog, self.log, self.doors, self.tell)
             wanted = frozenset(t for t in compilation.tables if tables[t][0] == name)
             if name in self.ingests:
@@ -422,27 +424,7 @@ class Pipeline:
 
     def sql(self, text: str) -> pa.Table:
         """One SELECT over tables and views, all at the present frontier."""
-        offered = {name: relation for name, (_, relation) in self.catalog.relations().items()}
-        names = [*offered, *self.catalog.views()]
-        batch = Batch(self.spark, functions=functions_of(self.project))
-        admitted = admit(batch.catalyst, text, names)
-        ticket, commit, files = self.on_engine(lambda: self.maintainer.pin(list(admitted.relations)))
-        try:
-            with self.batch_lock, self.log.held():
-                for name in admitted.relations:
-                    columns = offered[name].columns if name in offered else self.catalog.views()[name].schema.columns
-                    if name in offered and not files[name]:
-                        frame = table_contents(batch.spark, self.folder / "log", offered[name], commit)
-                    else:
-                        frame = kept_rows(batch.spark, files[name], columns)
-                    batch.register(name, frame, columns)
-                return batch.run(text)
-        except HeadraceError:
-            raise
-        except Exception as error:
-            raise analysis_error(error, "") from error
-        finally:
-            self.on_engine(lambda: self.maintainer.unpin(ticket))
+        return query(self, text)
 
     def verify(self, views: list[str] | None = None, on_progress: Progress | None = None) -> dict[str, Any]:
         """Law 1 now: every view against the same SQL by Spark batch over the log, at one frontier."""

@@ -23,6 +23,7 @@ from headrace.serve import history
 from headrace.serve.feed import Entry, Feed, NotKept, Part, TableFeed, ViewFeed
 from headrace.serve.history import time_text
 from headrace.serve.snapshot import STATE, catalog_path
+from headrace.serve.subscription import Subscription
 
 LEASE_S, LEASE_MAX_S = 30.0, 43_200.0
 MAX_DELIVERIES = 5
@@ -43,6 +44,12 @@ class Groups:
         self._store: GroupStore | None = None
         self._catalog: Catalog | None = None
         self._feeds: dict[tuple[str, str], Feed] = {}
+
+    def subscribe(
+        self, name: str, relation: str | None = None, consumer: str | None = None, **options: Any
+    ) -> Subscription:
+        """A reader of the group, in this process; see ``Subscription``."""
+        return Subscription(self, name, relation, consumer, **options)
 
     def close(self) -> None:
         with self._lock:

@@ -6,11 +6,13 @@ import threading
 import uuid
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from headrace.model.errors import HeadraceError
 from headrace.model.group import GroupDelivery
-from headrace.serve.groups import Groups
+
+if TYPE_CHECKING:
+    from headrace.serve.groups import Groups
 
 WAIT_S = 1.0  # an iteration looks so often whether it was closed
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, Finding
+from headrace.model.group import GroupDelivery
 from headrace.model.schema import Relation
 from headrace.model.transaction import RefusedRow, TransactionBatch
 
@@ -38,6 +39,23 @@ class Keeper(Protocol):
         """Keep it durably; its id."""
 
 
+class GroupReading(Protocol):
+    """The consumer groups, for a source that lets them be read where it listens; from any thread.
+
+    See ``serve.groups.Groups``. Raises ``HeadraceError``: group.unknown, group.lease, group.invalid, group.position.
+    """
+
+    def entries(self) -> list[dict[str, Any]]: ...
+
+    def read_now(self, name: str, consumer: str, most: int) -> list[GroupDelivery]: ...
+
+    def ack(self, name: str, *ids: str) -> int: ...
+
+    def ack_upto(self, name: str, id: str, consumer: str) -> int: ...
+
+    def nack(self, name: str, *ids: str, delay_s: float = 0.0, reason: str = "") -> int: ...
+
+
 def _heard_by_nobody(event: dict[str, Any]) -> None:
     """Where no engine has set a source's ``tell``."""
 
@@ -62,6 +80,7 @@ class Source(ABC):
     ``note`` (set by the engine) puts a position into the log, durably, as a transaction without changes: for a source
     whose ``start`` is about to undo what the last position counts on. ``answers`` (set by the engine before ``start``)
     is what a push source may pass on to its clients, and ``keeper`` where it may keep what it cannot read.
+    ``groups``: the consumer groups that may be read where it listens.
     """
 
     name: str
@@ -73,6 +92,7 @@ class Source(ABC):
     note: Callable[[str], None] = staticmethod(_noted_by_nobody)
     answers: Answers | None = None
     keeper: Keeper | None = None
+    groups: GroupReading | None = None
 
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:

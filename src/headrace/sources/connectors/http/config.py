@@ -36,6 +36,7 @@ class HttpOptions(BaseModel):
     listen: bool = True  # false: no server, only ``submit`` and ``push`` from the same process
     auth: Literal["token", "none"] = "token"
     token: str | None = None  # a secret reference; without it a token is made at the first start
+    read_token: str | None = None  # a secret reference, as ``token``: for who reads consumer groups here
     tables: dict[str, Annotated[TableOptions, BeforeValidator(_table)]] = Field(min_length=1)
     on_error: Literal["refuse", "quarantine"] = "refuse"  # a request with a row that does not fit its table
     max_body: ByteSize = Field(default=ByteSize(64 << 20), ge=1024)
@@ -51,6 +52,6 @@ class HttpOptions(BaseModel):
     def _open_only_on_loopback(self) -> HttpOptions:
         if self.auth == "none" and not self.loopback:
             raise ValueError(f"'auth: none' is for the loopback only, and the host is {self.host}")
-        if self.auth == "none" and self.token is not None:
+        if self.auth == "none" and (self.token is not None or self.read_token is not None):
             raise ValueError("'auth: none' and a token contradict each other")
         return self

@@ -86,7 +86,7 @@ class HttpSource(Source):
             listener = server.listen(self.options.host, self.options.port, self.where)
             hosts = frozenset({"localhost", "127.0.0.1", "::1", self.options.host})
             try:
-                app = server.make_app(self, self.token(), self.options.max_body, hosts)
+                app = server.make_app(self, self.token(), self.read_token(), self.options.max_body, hosts)
                 self._server = server.PushServer(app, listener)
             except BaseException:
                 listener.close()
@@ -181,12 +181,15 @@ class HttpSource(Source):
         found = {"endpoint": f"http://{self.options.host}:{self.port}"}
         if self.options.auth != "none" and self.options.token is None:
             found["token_file"] = str(self.token_path)
+        if self.options.auth != "none" and self.options.read_token is None:
+            found["read_token_file"] = str(self.read_token_path)
         return found
 
     def drop(self) -> None:
         """Forget the inferred columns and the token."""
         self._kept.drop()
         self.token_path.unlink(missing_ok=True)
+        self.read_token_path.unlink(missing_ok=True)
 
     # --- the client's side
 
@@ -197,16 +200,28 @@ class HttpSource(Source):
 
     def token(self) -> str | None:
         """The token that clients must send: configured, or made and kept; None with ``auth: none``."""
+        return self._token("token", self.options.token, self.token_path)
+
+    @property
+    def read_token_path(self) -> Path:
+        """Where the token of readers is kept that was made because none is configured."""
+        return self.token_path.with_name(f"{self.name}.read")
+
+    def read_token(self) -> str | None:
+        """The token of who reads consumer groups, as ``token``; with it nothing can be pushed."""
+        return self._token("read_token", self.options.read_token, self.read_token_path)
+
+    def _token(self, option: str, configured: str | None, kept: Path) -> str | None:
         if self.options.auth == "none":
             return None
-        if self.options.token is None:
+        if configured is None:
             from headrace.sources.connectors.http.server import kept_token
 
-            return kept_token(self.token_path)
-        token = resolve(self.options.token, self.where)
+            return kept_token(kept)
+        token = resolve(configured, self.where)
         if not token:
             raise HeadraceError(
-                "config.secret", "the token is empty", where=self.where, next="set 'token', or leave it out"
+                "config.secret", f"the {option} is empty", where=self.where, next=f"set '{option}', or leave it out"
             )
         return token
 

@@ -21,7 +21,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from headrace.model.errors import HeadraceError
-from headrace.sources.base import Answers
+from headrace.sources.base import Answers, GroupReading
+from headrace.sources.connectors.http import groups
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
 from headrace.sources.connectors.http.transactions import Kept, Submission
 
@@ -42,6 +43,7 @@ _STATUS = {
     "sink.fenced": 409,
     "project.not_running": 503,
     "internal": 500,
+    **groups.STATUS,
 }
 _LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 _STARTUP_S = 10.0
@@ -57,14 +59,20 @@ class Receiver(Protocol):
     name: str
     queue: SubmissionQueue
     answers: Answers | None
+    groups: GroupReading | None
 
     def read(self, body: bytes, lines: bool, key: str | None) -> Submission: ...
     def enqueue(self, submission: Submission) -> Submission: ...
     def describe(self) -> dict[str, Any]: ...
 
 
-def make_app(source: Receiver, token: str | None, max_body: int, hosts: frozenset[str]) -> FastAPI:
-    """The routes over ``source``. ``token`` None: no authentication, so only for ``hosts``, and not for web pages."""
+def make_app(
+    source: Receiver, token: str | None, read_token: str | None, max_body: int, hosts: frozenset[str]
+) -> FastAPI:
+    """The routes over ``source``. ``token`` None: no authentication, so only for ``hosts``, and not for web pages.
+
+    ``read_token``: of who reads consumer groups.
+    """
     app = FastAPI(title="Headrace", openapi_url=None)
     allowed = hosts if token is None else None
 
@@ -113,6 +121,8 @@ def make_app(source: Receiver, token: str | None, max_body: int, hosts: frozense
     app.add_route("/frontier", _guarded(frontier), methods=["GET"])
     app.add_route("/wait", _guarded(wait), methods=["GET"])
     app.add_route("/health", _guarded(health), methods=["GET"])
+    for method, path, handler in groups.routes(source, lambda request: _authorise(request, read_token, allowed)):
+        app.add_route(path, _guarded(handler), methods=[method])
     return app
 
 
