@@ -20,7 +20,7 @@ from whole_plane import Plane, until
 
 from headrace.testing.postgres import PostgresServer
 
-KILLS = (1, 3, 50)  # of each kind, in each mode
+KILLS = (1, 3, 25)  # of each kind, in each mode
 KINDS = ("source", "sink", "both", "process")
 DEAD_S_MAX = 1.0
 BACK_S_MAX = 30.0
