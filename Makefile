@@ -9,7 +9,7 @@ ARGS ?=
 JOBS ?= 2
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
 
-.PHONY: help setup test-deps test lint fmt laws generated planted prove-quick prove bench-quick tpch nexmark endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test lint fmt laws generated planted simulate prove-quick prove bench-quick tpch nexmark endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ generated: setup ## Hold 20,000 contents of random views, after every commit, ag
 
 planted: setup ## Plant every known fault in a copy of the source, and see that a law notices it
 	HEADRACE_PLANTED=all $(BIN)/pytest tests/planted --timeout=0 $(ARGS)
+
+simulate: setup ## Run simulated histories with faults; ARGS="--seed 7" repeats one with its trace, "--seeds 1000" runs more
+	$(BIN)/python tests/proofs/simulation/simulate.py $(ARGS)
 
 prove-quick: setup test-deps ## Kill, hold and damage what must not lose anything, for about five minutes; the last line tells how often
 	HEADRACE_PROVE=quick $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)

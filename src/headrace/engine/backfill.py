@@ -100,8 +100,7 @@ class Backfill:
         self.kept.add(runs)
         paths, rows = made.pop(compiled.feed)
         bases.update(made)
-        for folder in {str(Path(path).parent) for path in paths}:
-            sync_folder(folder)
+        sync_names(paths)
         return paths, rows
 
     def step(self, feeds: Mapping[str, list[str]], upto: int) -> Step:
@@ -147,13 +146,16 @@ def has_row_over_nothing(root: Node) -> bool:
     return any(isinstance(n, Constant) or has_one_row(n) for n in root.walk())
 
 
-def sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def checksums(paths: Iterable[str]) -> list[int]:
     return [checksum(Path(path), sync=False) for path in paths]
+
+
+def sync_names(files: Iterable[str | Path]) -> None:
+    """The names of files are on the disk when this returns: in their folder, which may be new, and its own in its."""
+    folders = {Path(file).parent for file in files}
+    for folder in sorted({*folders, *(above.parent for above in folders)}):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

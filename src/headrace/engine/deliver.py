@@ -1,4 +1,7 @@
-"""One thread a sink: it follows the published steps from its own frontier and holds up nobody."""
+"""One thread a sink: it follows the published steps from its own frontier and holds up nobody.
+
+The thread only waits: all that happens, happens in ``turn``.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,8 @@ class Deliver(threading.Thread):
         self.rows = 0
         self.quarantined: Mapping[str, int] = {}
         self._before = catalog.sinks().get(sink.name, (0,))[0]  # reached by an earlier process
+        self._opened = False
+        self._held: dict[str, int] = {}
         self._published = threading.Event()
         self._closed = threading.Event()
         self._asked: queue.Queue[tuple[Callable[[Sink], Any], Future[Any]]] = queue.Queue()
@@ -84,50 +89,61 @@ class Deliver(threading.Thread):
 
     def run(self) -> None:
         while not self._closed.is_set():
-            opened = False
-            try:
-                last = self.catalog.last_published()
-                self.frontier, opened = self.sink.open(last.upto if last else 0) or 0, True
-                if self.sink.anew:
-                    self.tell({"event": "sink.anew", "sink": self.sink.name, "reason": self.sink.anew})
-                self.tell_quarantined()
-                self.loop()
-            except Exception as error:
-                self.failed(error)
-                if not opened:  # else the next turn answers before it delivers
-                    self._refuse()
-                if self.error is not None and self.error.code == "sink.fenced":
-                    break
-                self._closed.wait(RETRY_S[min(self.attempt, len(RETRY_S) - 1)])
-                self.attempt += 1
+            self._published.clear()
+            wait_s = self.turn()
+            if wait_s is None:
+                break
+            (self._published if self.error is None else self._closed).wait(wait_s)
         self.sink.close()
 
-    def loop(self) -> None:
-        held = self.sink.held()
-        while not self._closed.is_set():
-            self._published.clear()
-            if self._answered():
-                held = self.sink.held()
-            due = self.next(held)
-            if due is None:
-                self.recovered()
-                self._published.wait(WAIT_S)
-                continue
-            if isinstance(due, Succession):
-                self.sink.write_each(due)
-                delivery = due.whole
-            else:
-                self.sink.write(due)
-                delivery = due
-            self.frontier = delivery.commit
+    def turn(self) -> float | None:
+        """One move: open the sink, or deliver what is next. Seconds to wait before the next one; None: it is over."""
+        try:
+            if not self._opened:
+                self.begin()
+            return 0.0 if self.deliver() else WAIT_S
+        except Exception as error:
+            self.failed(error)
+            if not self._opened:  # else the next turn answers before it delivers
+                self._refuse()
+            self._opened = False
+            if self.error is not None and self.error.code == "sink.fenced":
+                return None
+            self.attempt += 1
+            return RETRY_S[min(self.attempt, len(RETRY_S)) - 1]
+
+    def begin(self) -> None:
+        last = self.catalog.last_published()
+        self.frontier, self._opened = self.sink.open(last.upto if last else 0) or 0, True
+        if self.sink.anew:
+            self.tell({"event": "sink.anew", "sink": self.sink.name, "reason": self.sink.anew})
+        self.tell_quarantined()
+        self._held = self.sink.held()
+
+    def deliver(self) -> bool:
+        """Write what is next; False when nothing is."""
+        if self._answered():
+            self._held = self.sink.held()
+        due = self.next(self._held)
+        if due is None:
             self.recovered()
-            self.tell_quarantined()
-            self.rows += sum(t.num_rows for t in (*delivery.deltas.values(), *delivery.replacements.values()))
-            for name in delivery.replacements:
-                held[name] = delivery.schemas[name].version
-            for name in delivery.dropped:
-                held.pop(name, None)
-            self.catalog.put_sink(self.sink.name, delivery.commit, "", time.time_ns() // 1000)
+            return False
+        if isinstance(due, Succession):
+            self.sink.write_each(due)
+            delivery = due.whole
+        else:
+            self.sink.write(due)
+            delivery = due
+        self.frontier = delivery.commit
+        self.recovered()
+        self.tell_quarantined()
+        self.rows += sum(t.num_rows for t in (*delivery.deltas.values(), *delivery.replacements.values()))
+        for name in delivery.replacements:
+            self._held[name] = delivery.schemas[name].version
+        for name in delivery.dropped:
+            self._held.pop(name, None)
+        self.catalog.put_sink(self.sink.name, delivery.commit, "", time.time_ns() // 1000)
+        return True
 
     def _answered(self) -> bool:
         """Does what was asked for, if anything; what goes wrong is told to who asked, and this thread goes on."""

@@ -1,4 +1,7 @@
-"""One thread a source: poll whole transactions, append them to the log, confirm what the log holds."""
+"""One thread a source: poll whole transactions, append them to the log, confirm what the log holds.
+
+The thread only waits: all that happens, happens in ``turn``.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,8 @@ class Ingest(threading.Thread):
         self.seen: tuple[str, int] | None = None  # all of the source up to this position is in the log by that commit
         self._wanted = tables
         self._closed = threading.Event()
+        self._following = False
+        self._began = 0.0
         self._commit = log.end  # by which the log has all that the source has given
         self._watchers = 0
         self._guard = threading.Lock()
@@ -87,61 +92,74 @@ class Ingest(threading.Thread):
 
     def run(self) -> None:
         while not self._closed.is_set():
-            began = time.monotonic()
-            try:
-                position = self.log.positions.get(self.source.name) if self.begun is None else None
-                self.source.start(self._wanted, position)
-                self.tables = self._wanted
-                self.ready.set()
-                self.tell({"event": "source.started", "source": self.source.name, "tables": sorted(self.tables)})
-                if self.error is not None and self.error.code in STARTING:
-                    self.recovered()  # of any other failure only a commit tells that it is over
-                self.loop()
-            except Exception as error:
-                self.failed(error)
-                self.source.close()
-                if self.error is None or self.error.code not in RETRIED:
-                    return
-                if time.monotonic() - began > RETRY_S[-1]:
-                    self.attempt = 0
-                self._closed.wait(RETRY_S[min(self.attempt, len(RETRY_S) - 1)])
-                self.attempt += 1
+            wait_s = self.turn()
+            if wait_s is None:
+                return
+            self._closed.wait(wait_s)
         self.source.close()
 
-    def loop(self) -> None:
-        while not self._closed.is_set():
-            if self._wanted != self.tables:
-                self.caught_up.clear()
-                self.source.add(self._wanted - self.tables)
-                self.tables = self._wanted
-            batch = self.source.poll(POLL_S)
-            if batch is None:
-                self.look()
-                if not self.caught_up.is_set() and self._wanted == self.tables and self.source.caught_up():
-                    self.caught_up.set()
-                continue
-            try:
-                first = self.append(batch)
-            except HeadraceError as error:
-                self.source.reject(batch, error)
-                if error.code != "log.full":
-                    raise
-                # The batch is refused to whoever pushed it; a source that is read again must begin anew.
-                self.failed(error)
-                if not self.pushes:
-                    raise
-                time.sleep(POLL_S)
-                continue
-            if self.begun is not None:
-                self.begun()
-                self.begun = None
-            self.source.confirm(batch, first)
-            self.rows += batch.rows
-            self._commit = first + len(batch.origins) - 1
-            self.attempt = 0
+    def turn(self) -> float | None:
+        """One move: start the source, or take what it has. Seconds to wait before the next one; None: it is over."""
+        try:
+            if not self._following:
+                self.begin()
+            return self.take()
+        except Exception as error:
+            self.failed(error)
+            self.source.close()
+            self._following = False
+            if self.error is None or self.error.code not in RETRIED:
+                return None
+            if time.monotonic() - self._began > RETRY_S[-1]:
+                self.attempt = 0
+            self.attempt += 1
+            return RETRY_S[min(self.attempt, len(RETRY_S)) - 1]
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+        position = self.log.positions.get(self.source.name) if self.begun is None else None
+        self.source.start(self._wanted, position)
+        self._following = True
+        self.tables = self._wanted
+        self.ready.set()
+        self.tell({"event": "source.started", "source": self.source.name, "tables": sorted(self.tables)})
+        if self.error is not None and self.error.code in STARTING:
+            self.recovered()  # of any other failure only a commit tells that it is over
+
+    def take(self) -> float:
+        """The next batch, if there is one, into the log; seconds to wait before the next."""
+        if self._wanted != self.tables:
+            self.caught_up.clear()
+            self.source.add(self._wanted - self.tables)
+            self.tables = self._wanted
+        batch = self.source.poll(POLL_S)
+        if batch is None:
             self.look()
-            if self.error is not None:
-                self.recovered()
+            if not self.caught_up.is_set() and self._wanted == self.tables and self.source.caught_up():
+                self.caught_up.set()
+            return 0.0
+        try:
+            first = self.append(batch)
+        except HeadraceError as error:
+            self.source.reject(batch, error)
+            if error.code != "log.full":
+                raise
+            # The batch is refused to whoever pushed it; a source that is read again must begin anew.
+            self.failed(error)
+            if not self.pushes:
+                raise
+            return POLL_S
+        if self.begun is not None:
+            self.begun()
+            self.begun = None
+        self.source.confirm(batch, first)
+        self.rows += batch.rows
+        self._commit = first + len(batch.origins) - 1
+        self.attempt = 0
+        self.look()
+        if self.error is not None:
+            self.recovered()
+        return 0.0
 
     def note(self, position: str) -> None:
         """See ``Source.note``."""

@@ -94,7 +94,7 @@ class Kept:
                 if run.path not in self._synced:
                     self._synced[run.path] = checksum(Path(run.path), sync=True)
                     folders.add(str(Path(run.path).parent))
-        for folder in folders | {str(self.folder)}:
+        for folder in sorted(folders | {str(self.folder)}):
             _sync(folder)
         return {name: [[r.path, r.rows, r.size, self._synced[r.path]] for r in runs] for name, runs in live.items()}
 
@@ -133,10 +133,13 @@ class Kept:
         while not self._closed.is_set():
             self._needed.wait()
             self._needed.clear()
-            busy = True
-            while busy and not self._closed.is_set():
-                merged = [self._merge_one(name) for name in list(self.runs)]  # each in turn, not up to the first
-                busy = any(merged)
+            while not self._closed.is_set() and self.merge():
+                pass
+
+    def merge(self) -> bool:
+        """Merge once in every arrangement that has enough runs to merge; False when none has."""
+        merged = [self._merge_one(name) for name in list(self.runs)]  # each in turn, not up to the first
+        return any(merged)
 
     def _merge_one(self, name: str, least: int = 4) -> bool:
         """Merge the newest runs of an arrangement once there are ``least`` of them to merge."""

@@ -16,7 +16,7 @@ from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.engine.again import differing
 from headrace.engine.altered import Lost, altered, made_anew, rekeyed
-from headrace.engine.backfill import Back, Backfill, Bases, checksums, circuits, sync_folder
+from headrace.engine.backfill import Back, Backfill, Bases, checksums, circuits, sync_names
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled
 from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
@@ -240,8 +240,7 @@ class Maintainer:
     ) -> None:
         """All views move at once; their files are on disk before."""
         outputs = [*self.visible(result.outputs), *(b.delta for b in back)]
-        for folder in {str(Path(o.path).parent) for o in outputs}:
-            sync_folder(folder)
+        sync_names(o.path for o in outputs)
         durable = self.kept.checkpoint() if back else {}
         with self.catalog.transaction():
             self.catalog.publish(number, outputs, time.time_ns() // 1000)
@@ -417,7 +416,7 @@ class Maintainer:
             return []
         merged, count = self.merged(feed, paths)
         crc = checksum(Path(merged[0]), sync=True)
-        sync_folder(str(Path(merged[0]).parent))
+        sync_names(merged)
         self.catalog.put_base(feed, self.number, self.frontier, merged, count, [crc])
         return merged
 

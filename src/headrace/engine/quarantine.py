@@ -19,7 +19,7 @@ from headrace.catalog.store import Catalog
 from headrace.circuit.build import TABLE
 from headrace.circuit.operators.changes import COMMIT, SEQUENCE
 from headrace.circuit.operators.upsert import REFUSED
-from headrace.engine.backfill import sync_folder
+from headrace.engine.backfill import sync_names
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -75,7 +75,7 @@ class Quarantine:
             path = self.folder / f"{quote(table, safe='')}~{number}.arrow"
             write_run(path, rows)
             checksum(path, sync=True)
-            sync_folder(str(self.folder))
+            sync_names([path])
             kept.append(SetAside(table, number, str(path), left))
             self.tell({"event": "table.quarantined", "table": table, "rows": left, "commit": upto})
         return kept
@@ -102,7 +102,7 @@ class Quarantine:
                 path = self.folder / f"{quote(table, safe='')}~{entry.step}.{number}.arrow"
                 write_run(path, old)
                 checksum(path, sync=True)
-                sync_folder(str(self.folder))
+                sync_names([path])
                 kept.append(SetAside(table, entry.step, str(path), old.num_rows))
         return kept
 

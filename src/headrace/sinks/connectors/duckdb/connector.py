@@ -39,6 +39,7 @@ from headrace.sinks.target import (
     usable,
     went_back,
 )
+from headrace.sinks.tenure import Tenure
 
 _Answer = TypeVar("_Answer")
 _Work = Callable[[Tables, Progress, DuckdbQuarantine], _Answer]
@@ -68,12 +69,13 @@ class DuckdbSink(Sink):
         self._where, self._project, self._log = where, project, log
         self._owner = f"made by headrace sink {project}/{name}"
         self._path = file_of(self._options, base, where)
-        self._generation: int | None = None
+        self._tenure = Tenure(where)
         self._reached: int | None = None
 
     def open(self, end: int | None = None) -> int | None:
         """Takes the sink over. Raises ``sink.connect``, ``sink.rights``."""
         self._transaction(partial(self._take_over, end))
+        self._tenure.took()
         return self._reached
 
     def examine(self) -> Iterator[Finding]:
@@ -134,7 +136,7 @@ class DuckdbSink(Sink):
 
     def _take_over(self, end: int | None, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine) -> None:
         progress.ensure()
-        self._reached, log, self._generation = progress.take_over(self._generation)
+        self._reached, log = progress.take_over(self._tenure)
         self.anew = other_history(self._reached, log, self._log, end)
         progress.follow(self._log, self.anew)
         self._reached = None if self.anew else self._reached
@@ -155,9 +157,7 @@ class DuckdbSink(Sink):
         quarantine: DuckdbQuarantine,
     ) -> Mapping[str, int]:
         """What the quarantine then holds."""
-        if self._generation is None:
-            raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
-        frontier = progress.check(self._generation)
+        frontier = progress.check(self._tenure)
         if self._reached is not None and (frontier is None or frontier < self._reached):
             raise went_back(frontier, self._reached, self._where)
         held = self._held(tables, progress, quarantine)
@@ -189,9 +189,7 @@ class DuckdbSink(Sink):
     def _repair(
         self, expected: Expected, tables: Tables, progress: Progress, quarantine: DuckdbQuarantine
     ) -> tuple[list[Comparison], Mapping[str, int]]:
-        if self._generation is None:
-            raise HeadraceError("internal", f"sink '{self.name}' is repaired before it is open", where=self._where)
-        frontier = progress.check(self._generation)
+        frontier = progress.check(self._tenure)
         if self._reached is not None and (frontier is None or frontier < self._reached):
             raise went_back(frontier, self._reached, self._where)
         return self._compared(expected, tables, progress, quarantine, repair=True), quarantine.counts()
@@ -221,7 +219,7 @@ class DuckdbSink(Sink):
         tables.drop_all()
         if progress.exists():
             progress.forget()
-        self._generation = None
+        self._tenure.left()
 
     def _check_names(self, checked: Mapping[str, Target]) -> None:
         for target in checked.values():

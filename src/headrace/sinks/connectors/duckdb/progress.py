@@ -14,7 +14,8 @@ import duckdb
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.model.transaction import TransactionOrigin
 from headrace.sinks.quarantine import QUARANTINE
-from headrace.sinks.target import Held, Target, fenced
+from headrace.sinks.target import Held, Target
+from headrace.sinks.tenure import Tenure
 
 PROGRESS, VIEWS = "headrace_progress", "headrace_views"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,21 +66,16 @@ class Progress:
         ).fetchone()
         return row is not None and row[0] == 2
 
-    def take_over(self, before: int | None) -> tuple[int | None, str | None, int]:
-        """Fences every older instance; (commit reached, id of its log, our generation).
-
-        ``before``: the generation that this instance was, which takes over from none that came after it. Raises
-        ``sink.fenced``.
-        """
+    def take_over(self, tenure: Tenure) -> tuple[int | None, str | None]:
+        """Fences every older instance; (commit reached, id of its log). Raises ``sink.fenced``."""
         row = self._row()
-        if row is not None and before is not None and row[1] > before:
-            raise fenced(f"generation {row[1]} runs, this was {before}", self._where)
+        generation = tenure.take_over(row[1] if row else 0, tenure.step)
         if row is None:
-            self._run("INSERT INTO {progress} (project, sink, generation) VALUES ($1, $2, 1)", self._me)
-            return None, None, 1
-        self._run("UPDATE {progress} SET generation = generation + 1 WHERE project = $1 AND sink = $2", self._me)
+            self._run("INSERT INTO {progress} (project, sink, generation) VALUES ($1, $2, $3)", [*self._me, generation])
+            return None, None
+        self._run("UPDATE {progress} SET generation = $3 WHERE project = $1 AND sink = $2", [*self._me, generation])
         log = self._run("SELECT log FROM {progress} WHERE project = $1 AND sink = $2", self._me).fetchone()
-        return row[0], log[0] if log else None, row[1] + 1
+        return row[0], log[0] if log else None
 
     def follow(self, log: str, anew: str) -> None:
         """The commits are those of this log from now on; ``anew`` says why what is there is not of it."""
@@ -96,13 +92,11 @@ class Progress:
         row = self._row() if self.exists() else None
         return row[0] if row else None
 
-    def check(self, generation: int) -> int | None:
+    def check(self, tenure: Tenure) -> int | None:
         """The commit reached. Raises ``sink.fenced``."""
         row = self._row() if self.exists() else None
-        if row is None or row[1] != generation:
-            now = "its progress row is gone" if row is None else f"generation {row[1]} runs, this is {generation}"
-            raise fenced(now, self._where)
-        return row[0]
+        tenure.check(row[1] if row else None)
+        return row[0] if row else None
 
     def advance(self, commit: int, origin: TransactionOrigin) -> None:
         at = _EPOCH + timedelta(microseconds=origin.committed_us) if origin.committed_us else None

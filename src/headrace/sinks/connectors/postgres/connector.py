@@ -44,6 +44,7 @@ from headrace.sinks.target import (
     usable,
     went_back,
 )
+from headrace.sinks.tenure import Tenure
 
 TAKE_OVER_WAIT_MS = 2_000  # how long a write in progress of an older instance is waited for before it is ended
 TAKE_OVER_ATTEMPTS = 5
@@ -90,7 +91,7 @@ class PostgresSink(Sink):
         self._keys = {view: tuple(key) for view, key in keys.items()}
         self._where, self._project, self._base, self._log = where, project, base, log
         self._owner = f"made by headrace sink {project}/{name}"
-        self._generation: int | None = None
+        self._tenure = Tenure(where)
         self._reached: int | None = None
         self._connection: psycopg.Connection[Row] | None = None
         self._tables: Tables | None = None
@@ -100,6 +101,11 @@ class PostgresSink(Sink):
 
     def open(self, end: int | None = None) -> int | None:
         """Takes the sink over. Raises ``sink.connect``, ``sink.auth``, ``sink.rights``, ``sink.conflict``."""
+        reached = self._taken_over(end)
+        self._tenure.took()
+        return reached
+
+    def _taken_over(self, end: int | None) -> int | None:
         for _ in range(TAKE_OVER_ATTEMPTS - 1):
             try:
                 return self._transaction(lambda: self._take_over(end, TAKE_OVER_WAIT_MS))
@@ -170,7 +176,7 @@ class PostgresSink(Sink):
         connection, progress = self._connected()[0], self._connected()[2]
         progress.ensure()
         connection.execute("SELECT set_config('lock_timeout', $1, true)", (str(wait_ms),))
-        self._reached, log, self._generation = progress.take_over(self._generation)
+        self._reached, log = progress.take_over(self._tenure)
         self.anew = other_history(self._reached, log, self._log, end)
         progress.follow(self._log, self.anew)
         self._reached = None if self.anew else self._reached
@@ -245,9 +251,7 @@ class PostgresSink(Sink):
 
     def _locked(self, progress: Progress) -> int | None:
         """The commit reached, its row held until the transaction ends."""
-        if self._generation is None:
-            raise HeadraceError("internal", f"sink '{self.name}' is written to before it is open", where=self._where)
-        frontier = progress.lock(self._generation)
+        frontier = progress.lock(self._tenure)
         if self._reached is not None and (frontier is None or frontier < self._reached):
             raise went_back(frontier, self._reached, self._where)
         return frontier
@@ -267,18 +271,19 @@ class PostgresSink(Sink):
         return True
 
     def _commit(self, succession: Succession, checked: Mapping[str, Target]) -> None:
-        assert self._each is not None and self._generation is not None
+        generation = self._tenure.generation
+        assert self._each is not None and generation is not None
         tables = self._connected()[1]
         views = {target: tables.of(target) for target in checked.values()}
         nulls = {view: null_patterns(succession.deltas[view], target.key) for view, target in checked.items()}
-        self._each.commit(views, nulls, generation=self._generation, flush=self._options.flush == "each")
+        self._each.commit(views, nulls, generation=generation, flush=self._options.flush == "each")
 
     def _drop(self) -> None:
         _, tables, progress = self._connected()
         tables.drop_all()
         if progress.exists():
             progress.forget()
-        self._generation = None
+        self._tenure.left()
 
     # -- the connection
 

@@ -16,7 +16,8 @@ from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionOrigin
 from headrace.sinks.connectors.postgres import errors
 from headrace.sinks.quarantine import QUARANTINE
-from headrace.sinks.target import Held, Target, fenced
+from headrace.sinks.target import Held, Target
+from headrace.sinks.tenure import Tenure
 
 PROGRESS, VIEWS = "headrace_progress", "headrace_views"
 _MARK = "made by headrace"
@@ -92,24 +93,23 @@ class Progress:
         row = self._connection.execute("SELECT to_regclass($1), to_regclass($2)", names).fetchone()
         return row is not None and None not in row
 
-    def take_over(self, before: int | None) -> tuple[int | None, str | None, int]:
-        """Fences every older instance; (commit reached, id of its log, our generation). Waits for a write to end.
+    def take_over(self, tenure: Tenure) -> tuple[int | None, str | None]:
+        """Fences every older instance; (commit reached, id of its log). Waits for a write to end.
 
-        ``before``: the generation that this instance was, which takes over from none that came after it. Raises
-        ``sink.fenced``.
+        Raises ``sink.fenced``.
         """
+        step = tenure.step
         row = self._connection.execute(
             sql.SQL(
-                "INSERT INTO {} AS p (project, sink, generation) VALUES ($1, $2, 1) ON CONFLICT (project, sink)"
-                " DO UPDATE SET generation = p.generation + 1 RETURNING commit, log, generation"
+                "INSERT INTO {} AS p (project, sink, generation) VALUES ($1, $2, $3) ON CONFLICT (project, sink)"
+                " DO UPDATE SET generation = p.generation + $3 RETURNING commit, log, generation"
             ).format(self._progress),
-            self._me,
+            (*self._me, step),
         ).fetchone()
         assert row is not None  # an upsert always returns its row
         commit, log, generation = row
-        if before is not None and generation > before + 1:
-            raise fenced(f"generation {generation - 1} runs, this was {before}", self._where)
-        return commit, log, generation
+        tenure.take_over(generation - step, step)
+        return commit, log
 
     def follow(self, log: str, anew: str) -> None:
         """The commits are those of this log from now on; ``anew`` says why what is there is not of it."""
@@ -132,17 +132,15 @@ class Progress:
         ).fetchone()
         return row[0] if row else None
 
-    def lock(self, generation: int) -> int | None:
+    def lock(self, tenure: Tenure) -> int | None:
         """Holds the progress row until the transaction ends; the commit reached. Raises ``sink.fenced``."""
         with self._connection.pipeline():  # BEGIN and this in one round trip
             cursor = self._connection.execute(
                 sql.SQL("SELECT commit, generation FROM {} WHERE {} FOR UPDATE").format(self._progress, _MINE), self._me
             )
         row = cursor.fetchone()
-        if row is None or row[1] != generation:
-            now = "its progress row is gone" if row is None else f"generation {row[1]} runs, this is {generation}"
-            raise fenced(now, self._where)
-        commit: int | None = row[0]
+        tenure.check(row[1] if row else None)
+        commit: int | None = row[0] if row else None
         return commit
 
     def advance(self, commit: int, origin: TransactionOrigin) -> None:
