@@ -88,6 +88,7 @@ def test_a_log_that_refuses_is_told_and_nothing_is_kept(start: Start) -> None:
 
 def test_too_much_waiting_is_told_to_come_again(start: Start) -> None:
     shop = start(max_body="1KiB")
+    shop.source.when_full = "refuse"
     shop.engine.paused.set()
     time.sleep(0.05)
     futures = [shop.source.submit(insert("clicks", {"n": n})) for n in range(17)]

@@ -28,6 +28,7 @@ STATE = ".headrace"  # everything that Headrace keeps of a project
 HISTORY = "history"  # the file with what ``history`` gives
 ID_NAME = 20  # characters of a project's name in its identity: room is left for a source's name behind it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+SOURCE_KEYS = ("type", "when_full", "max_backlog", "waits_for")
 SINK_KEYS = ("type", "views", "keys")
 
 
@@ -56,10 +57,13 @@ def read(folder: Path) -> Project:
     """
     folder = at(folder)
     views = tuple(_view(path, name, folder) for name, path in files(folder, "views", ".sql"))
+    sinks = [name for name, _ in files(folder, "sinks", ".yaml")]
     return Project(
         path=folder,
         settings=_settings(load(folder / FILE, folder), folder),
-        sources=tuple(_source(load(path, folder), name, path) for name, path in files(folder, "sources", ".yaml")),
+        sources=tuple(
+            _source(load(path, folder), name, path, sinks) for name, path in files(folder, "sources", ".yaml")
+        ),
         views=views,
         sinks=tuple(
             _sink(load(path, folder), name, path, [view.name for view in views])
@@ -161,9 +165,23 @@ def _view(path: Path, name: str, folder: Path) -> ViewDefinition:
     return ViewDefinition(name, sql, path)
 
 
-def _source(document: Document, name: str, path: Path) -> SourceDefinition:
-    kind = _type(document, ("type",))
-    return SourceDefinition(name, kind, {k: v for k, v in document.values.items() if k != "type"}, path)
+def _source(document: Document, name: str, path: Path, sinks: list[str]) -> SourceDefinition:
+    kind = _type(document, SOURCE_KEYS)
+    when_full, most = document.values.get("when_full", "wait"), document.values.get("max_backlog")
+    if when_full not in ("wait", "refuse", "drop"):
+        hint = did_you_mean(str(when_full), ["wait", "refuse", "drop"]) or "when_full: wait"
+        raise document.invalid("'when_full' must be wait, refuse or drop", "when_full", next=hint)
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        raise document.invalid("'max_backlog' must be a number of changes above 0", "max_backlog")
+    waits_for = _words(document, "waits_for") if "waits_for" in document.values else ()
+    if waits_for and most is None:
+        raise document.invalid("'waits_for' needs a bound", "waits_for", next="max_backlog: 1000000")
+    for sink in waits_for:
+        if sink not in sinks:
+            hint = did_you_mean(sink, sinks) or f"sinks: {', '.join(sinks) or 'none'}"
+            raise document.invalid(f"'waits_for' names the sink '{sink}', which is not there", "waits_for", next=hint)
+    options = {key: value for key, value in document.values.items() if key not in SOURCE_KEYS}
+    return SourceDefinition(name, kind, options, path, when_full, most, waits_for)
 
 
 def _sink(document: Document, name: str, path: Path, views: list[str]) -> SinkDefinition:

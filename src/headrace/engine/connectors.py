@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.document import did_you_mean, load
-from headrace.catalog.project import SINK_KEYS, history, identity
+from headrace.catalog.project import SINK_KEYS, SOURCE_KEYS, history, identity
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.sinks import registry as sinks
 from headrace.sinks.base import Sink
 from headrace.sources import registry as sources
-from headrace.sources.base import Source
+from headrace.sources.base import DROP, REFUSE, Source
 
 _KEY = re.compile(r"'([^'\[]+)")
 
@@ -35,7 +35,22 @@ def make_source(definition: SourceDefinition, project: Project) -> Source:
     kind = sources.load(definition.type, _place(definition, project.path))
     more = {"project": identity(project)} if "project" in inspect.signature(kind).parameters else {}
     made: Source = _made(kind, definition, project.path, **more)
+    if definition.when_full not in made.fullness:
+        raise _located(_cannot(definition, made.fullness, project.path), definition, project.path)
+    made.when_full = definition.when_full
     return made
+
+
+def _cannot(definition: SourceDefinition, fullness: tuple[str, ...], folder: Path) -> HeadraceError:
+    why = {
+        DROP: "what it leaves out would not come again, and its tables would be wrong from then on",
+        REFUSE: "it is read from: nobody is there who could be refused",
+    }
+    return HeadraceError(
+        "config.invalid", f"'when_full': a source of type {definition.type} cannot {definition.when_full}",
+        where=_place(definition, folder), why=why[definition.when_full],
+        next=f"when_full: {' or '.join(fullness)}; what is not read yet waits at the source",
+    )  # fmt: skip
 
 
 def make_sink(definition: SinkDefinition, project: Project) -> Sink:
@@ -66,5 +81,5 @@ def _located(error: HeadraceError, definition: SourceDefinition | SinkDefinition
         return error
     where, hint = load(definition.path, folder).place(*key[1].split(".")), error.next
     if error.code == "config.unknown_key" and "did you mean" not in hint:  # a key that every such file may have
-        hint = did_you_mean(key[1], SINK_KEYS if isinstance(definition, SinkDefinition) else ["type"]) or hint
+        hint = did_you_mean(key[1], SINK_KEYS if isinstance(definition, SinkDefinition) else SOURCE_KEYS) or hint
     return HeadraceError(error.code, error.what, where=where, why=error.why, next=hint)

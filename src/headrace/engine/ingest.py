@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from headrace.engine.backlog import Backlog
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
 
 POLL_S = 0.1
+ALIVE_S = 5.0  # a source that waits for views or sinks is asked so often how far it is
 RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 STARTING = frozenset(
     {"source.connect", "source.auth", "source.setup", "source.rights", "source.no_table", "source.port"}
@@ -35,16 +37,19 @@ class Ingest(threading.Thread):
         tell: Callable[[dict[str, Any]], None],
         begun: Callable[[], None] | None = None,
         append: Callable[[TransactionBatch], int] | None = None,
+        backlog: Backlog | None = None,
     ) -> None:
         """With ``begun`` the source begins as if it were new; it is called once the log has what came first.
 
-        ``append``: how a batch enters the log, where that is more than ``log.append``.
+        ``append``: how a batch enters the log, where that is more than ``log.append``. ``backlog``: what it waits for.
         """
         super().__init__(name=f"headrace-source-{source.name}", daemon=True)
         self.source, self.log, self.tell = source, log, tell
         self.tables = tables
         self.begun = begun
         self.append = append or log.append
+        self.backlog = backlog
+        self._alive = float("-inf")
         self.error: HeadraceError | None = None
         self.attempt = 0  # how often in a row it has failed
         self.rows = 0
@@ -132,6 +137,8 @@ class Ingest(threading.Thread):
             self.caught_up.clear()
             self.source.add(self._wanted - self.tables)
             self.tables = self._wanted
+        if self.backlog is not None and self.backlog.full():
+            return self.rest()
         batch = self.source.poll(POLL_S)
         if batch is None:
             self.look()
@@ -155,6 +162,8 @@ class Ingest(threading.Thread):
         self.source.confirm(batch, first)
         self.rows += batch.rows
         self._commit = first + len(batch.origins) - 1
+        if self.backlog is not None:
+            self.backlog.add(self._commit, batch.rows)
         self.attempt = 0
         self.look()
         if self.error is not None:
@@ -165,6 +174,14 @@ class Ingest(threading.Thread):
         """See ``Source.note``."""
         origin = TransactionOrigin(self.source.name, position, time.time_ns() // 1000)
         self._commit = self.append(TransactionBatch((origin,)))
+
+    def rest(self) -> float:
+        """Views or sinks that the source waits for are too far behind: nothing is polled. As ``take``."""
+        now = time.monotonic()
+        if now - self._alive >= ALIVE_S:
+            self._alive = now
+            self.source.seen()  # a server hears of us
+        return POLL_S
 
     def look(self) -> None:
         """Note how far the source is, if anybody wants to know. All that was polled is in the log."""

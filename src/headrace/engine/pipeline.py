@@ -20,6 +20,7 @@ from headrace.catalog.store import ANEW, HELD, Catalog
 from headrace.circuit.explain import explain, operators
 from headrace.engine import attach, backup, check_sink
 from headrace.engine.altered import altered, check_types
+from headrace.engine.backlog import backlog_of
 from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
@@ -349,7 +350,8 @@ class Pipeline:
                 self.ingests[name].follow(wanted)
             elif self._thread is not None or not self._stopping.is_set():
                 begun = partial(self.catalog.set_meta, ANEW + name, "") if self.catalog.meta(ANEW + name) else None
-                self.ingests[name] = Ingest(source, self.log, wanted, self.tell, begun, door.append)
+                backlog = backlog_of(self, next(d for d in self.project.sources if d.name == name))
+                self.ingests[name] = Ingest(source, self.log, wanted, self.tell, begun, door.append, backlog)
                 self.ingests[name].start()
 
     def discover(self) -> None:

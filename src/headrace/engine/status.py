@@ -47,7 +47,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
                 "name": n, "tables": sorted(i.tables), "rows": i.rows, "position": positions.get(n),
                 "state": "failed" if i.error else "running" if i.ready.is_set() else "starting",
                 "error": i.error.as_dict() if i.error else None, **i.source.endpoint(),
-                "warnings": list(i.source.notices),
+                "warnings": list(i.source.notices), **i.source.pressure(), **(i.backlog.shown() if i.backlog else {}),
                 "quarantined": {t: rows for t, rows in aside.items() if t in i.tables},
             }
             for n, i in list(pipeline.ingests.items())

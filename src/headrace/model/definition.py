@@ -13,12 +13,19 @@ _RECOMPUTE = re.compile(r"\A(?:\s*--[^\n]*\n)*\s*--\s*on_change:\s*recompute\s*?
 
 @dataclass(frozen=True, slots=True)
 class SourceDefinition:
-    """``sources/NAME.yaml``: the connector's ``type`` and its own options, unchecked until it is made."""
+    """``sources/NAME.yaml``: the connector's ``type`` and its own options, unchecked until it is made.
+
+    ``when_full``: what it does with changes that come faster than they are taken. ``max_backlog``: how many of its
+    changes the log may hold that the views, and the sinks in ``waits_for``, have not taken yet; None: any number.
+    """
 
     name: str
     type: str
     options: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    when_full: str = "wait"
+    max_backlog: int | None = None
+    waits_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

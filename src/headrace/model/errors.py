@@ -56,6 +56,7 @@ CODES: dict[str, str] = {
     "source.request": "A request to a push source has the wrong form.",
     "source.key": "An Idempotency-Key was used for another request.",
     "source.busy": "A push source takes no more for now.",
+    "source.dropped": "A push source had no room, and dropped what was pushed, as it says that it does.",
     "source.file": "A file does not have the form it should have, or was changed after it was read.",
     # quarantine
     "quarantine.unknown": "Nothing with that id is in the quarantine.",

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+WAIT, REFUSE, DROP = "wait", "refuse", "drop"  # what a source does when it is full
+
+
 class Answers(Protocol):
     """What the clients of a push source may ask of the engine; from any thread."""
 
@@ -81,6 +84,10 @@ class Source(ABC):
     whose ``start`` is about to undo what the last position counts on. ``answers`` (set by the engine before ``start``)
     is what a push source may pass on to its clients, and ``keeper`` where it may keep what it cannot read.
     ``groups``: the consumer groups that may be read where it listens.
+
+    ``when_full`` (set by the engine before ``start``, one of ``fullness``): what becomes of changes that come
+    faster than they are taken. A source that is polled waits, as it is not polled then; one that is pushed to may
+    ``refuse``, or ``drop`` what comes and count it.
     """
 
     name: str
@@ -93,6 +100,8 @@ class Source(ABC):
     answers: Answers | None = None
     keeper: Keeper | None = None
     groups: GroupReading | None = None
+    fullness: tuple[str, ...] = (WAIT,)
+    when_full: str = WAIT
 
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:
@@ -172,9 +181,14 @@ class Source(ABC):
     def seen(self) -> str | None:
         """A position up to which all has been polled, though no transaction may stand there; None: not known now.
 
-        The engine asks between two polls while somebody waits for a point of the source.
+        The engine asks between two polls while somebody waits for a point of the source, and now and then while it does
+        not poll since views or sinks are too far behind: a server that the source is connected to then hears of it.
         """
         return None
+
+    def pressure(self) -> dict[str, Any]:
+        """For the status of a source that clients push to: what waits, and how much was refused or dropped."""
+        return {}
 
     def endpoint(self) -> dict[str, str]:
         """``endpoint`` and ``token_file`` of a source that clients push to; empty for one that is pulled from."""

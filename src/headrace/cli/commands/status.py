@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,25 @@ def show(answer: Mapping[str, Any]) -> None:
                 display.say(
                     f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.error_text(problem)}"
                 )
+            for line in _pressure(item):
+                display.say(f"  {display.paint(display.plain(item['name']), 'bold red')}: {line}")
             for warning in item.get("warnings") or ():
                 display.say(f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.plain(warning)}")
             for of, rows in (item.get("quarantined") or {}).items():
                 name = display.paint(display.plain(item["name"]), "bold red")
                 display.say(f"  {name}: {_quarantined(kind, display.plain(of), rows)}")
+
+
+def _pressure(item: Mapping[str, Any]) -> Iterator[str]:
+    """What a source did since it was started because more came than was taken."""
+    if item.get("waits"):
+        behind = display.counted(item["backlog"], "change")
+        yield f"waits: {behind} are not taken yet (max_backlog: {item['max_backlog']:,})"
+    if item.get("refused"):
+        yield f"refused {display.counted(item['refused'], 'request')} since it was started: its queue was full"
+    if item.get("dropped"):
+        requests = display.counted(item["dropped"], "request")
+        yield f"dropped {requests} since it was started, {display.size(item['dropped_bytes'])} (when_full: drop)"
 
 
 def _quarantined(kind: str, of: str, rows: int) -> str:

@@ -39,6 +39,8 @@ class HttpOptions(BaseModel):
     read_token: str | None = None  # a secret reference, as ``token``: for who reads consumer groups here
     tables: dict[str, Annotated[TableOptions, BeforeValidator(_table)]] = Field(min_length=1)
     on_error: Literal["refuse", "quarantine"] = "refuse"  # a request with a row that does not fit its table
+    max_queue: ByteSize | None = Field(default=None, ge=1024)  # what may wait to be logged; None: twice max_body
+    wait_seconds: float = Field(default=20.0, ge=0, le=600)  # how long a request is held with `when_full: wait`
     max_body: ByteSize = Field(default=ByteSize(64 << 20), ge=1024)
 
     @property

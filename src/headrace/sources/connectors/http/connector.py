@@ -20,7 +20,7 @@ from headrace.formats.types.json import exact_rule, nearest
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import RefusedRow, TransactionBatch, TransactionOrigin
-from headrace.sources.base import Source
+from headrace.sources.base import DROP, REFUSE, WAIT, Source
 from headrace.sources.connectors.http.config import HttpOptions
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
 from headrace.sources.connectors.http.transactions import (
@@ -46,11 +46,14 @@ ROW_BYTES = 128  # what a row pushed in-process counts for in the queue
 class HttpSource(Source):
     """Transactions pushed over HTTP or by ``submit`` and ``push``. Every declared table is taken, used or not."""
 
+    fullness = (WAIT, REFUSE, DROP)
+
     def __init__(self, name: str, options: Mapping[str, Any], where: str = "", base: Path | None = None) -> None:
         self.name, self.where = name, where
         self.base = base if base is not None else Path()
         self.options = validate(HttpOptions, options, where)
-        self.queue = SubmissionQueue(2 * self.options.max_body)
+        self.queue = SubmissionQueue(self.options.max_queue or 2 * self.options.max_body)
+        self.wait_s = self.options.wait_seconds
         self.port: int | None = None  # the port listened on, once started
         self._keys = {table: tuple(given.key) for table, given in self.options.tables.items()}
         self._kept = KeptSchemas(self.base / ".headrace" / "schemas" / f"{name}.json")
@@ -175,6 +178,13 @@ class HttpSource(Source):
             self._server.close()
             self._server = None
 
+    def pressure(self) -> dict[str, Any]:
+        queue = self.queue
+        return {
+            "when_full": self.when_full, "queued_bytes": queue.held, "max_queue": queue.limit,
+            "refused": queue.refused, "dropped": queue.dropped, "dropped_bytes": queue.dropped_bytes,
+        }  # fmt: skip
+
     def endpoint(self) -> dict[str, str]:
         if self.port is None:
             return {}
@@ -234,7 +244,7 @@ class HttpSource(Source):
         try:
             submission = Submission([read_transaction(transaction, self._keys)], key=key, single=True)
             submission.size = submission.rows * ROW_BYTES
-            self.queue.reserve(submission.size)
+            self._room(submission.size)
             try:
                 return self.enqueue(submission).future
             except BaseException:
@@ -244,6 +254,13 @@ class HttpSource(Source):
             failed: Future[int] = Future()
             failed.set_exception(error)
             return failed
+
+    def _room(self, size: int) -> None:
+        """Raises ``HeadraceError``: source.busy, source.dropped."""
+        try:
+            self.queue.wait_for_room(size, self.wait_s if self.when_full == WAIT else 0.0)
+        except HeadraceError as busy:
+            raise self.queue.turned_away(size, busy, drop=self.when_full == DROP) from None
 
     def push(self, transactions: Iterable[Mapping[str, Any]]) -> list[Future[int]]:
         """``submit`` each of several transactions, in order."""

@@ -19,6 +19,7 @@ class SubmissionQueue:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.refused = self.dropped = self.dropped_bytes = 0  # requests since it was made, and their bytes
         self._held = 0
         self._waiting: deque[Submission] = deque()
         self._changed = threading.Condition()
@@ -43,10 +44,39 @@ class SubmissionQueue:
                 )
             self._held += size
 
+    def wait_for_room(self, size: int, wait_s: float) -> None:
+        """As ``reserve``, waiting up to ``wait_s`` for it."""
+        deadline = time.monotonic() + wait_s
+        with self._changed:
+            while True:
+                left = deadline - time.monotonic()
+                if self._closed or left <= 0 or not self._held or self._held + size <= self.limit:
+                    break
+                self._changed.wait(left)
+        self.reserve(size)
+
+    def turned_away(self, size: int, busy: HeadraceError, *, drop: bool) -> HeadraceError:
+        """Counts a request of that size that there was no room for, and gives what its client is told."""
+        with self._changed:
+            if not drop:
+                self.refused += 1
+                return busy
+            self.dropped, self.dropped_bytes = self.dropped + 1, self.dropped_bytes + size
+        return HeadraceError(
+            "source.dropped", "the request was dropped: too many pushed rows wait to be logged",
+            why="the source says `when_full: drop`", next="headrace status counts what was dropped",
+        )  # fmt: skip
+
+    @property
+    def held(self) -> int:
+        """Bytes of requests that are being read, wait, or are not answered yet."""
+        return self._held
+
     def release(self, size: int) -> None:
         """Give room back."""
         with self._changed:
             self._held -= size
+            self._changed.notify_all()
 
     def put(self, submission: Submission) -> None:
         """Queue a submission whose room is reserved; the room is given back when its future is done."""

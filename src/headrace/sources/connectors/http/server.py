@@ -10,7 +10,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from headrace.model.errors import HeadraceError
-from headrace.sources.base import Answers, GroupReading
+from headrace.sources.base import DROP, WAIT, Answers, GroupReading
 from headrace.sources.connectors.http import groups
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
 from headrace.sources.connectors.http.transactions import Kept, Submission
@@ -48,6 +48,8 @@ _STATUS = {
 _LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 _STARTUP_S = 10.0
 WAIT_S, WAIT_MAX_S = 60.0, 600.0  # how long a client waits for a write, unless it says so
+HELD_LOOK_S = (0.005, 0.1)  # between two looks for room in the queue
+STALLED_S = 30.0  # a client that sends nothing of its body for so long is not waited for
 GONE_S = 0.25  # between two looks whether a client that waits is still there
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -58,6 +60,8 @@ class Receiver(Protocol):
 
     name: str
     queue: SubmissionQueue
+    when_full: str
+    wait_s: float
     answers: Answers | None
     groups: GroupReading | None
 
@@ -85,7 +89,7 @@ def make_app(
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= 200:
             raise _bad("an Idempotency-Key has 1 to 200 characters")
-        body = await _body(request, source.queue, max_body)
+        body = await _body(request, source, max_body)
         try:
             if len(body) > INLINE_BYTES:
                 submission = await run_in_threadpool(source.read, body, kind in _LINES, key)
@@ -147,6 +151,8 @@ def _guarded(handler: Handler) -> Handler:
         except Kept as kept:
             return _answer(202, {"quarantined": kept.id, "error": kept.error.as_dict()})
         except HeadraceError as error:
+            if error.code == "source.dropped":
+                return _answer(202, {"dropped": True, "error": error.as_dict()})
             return _answer(_STATUS.get(error.code, 422), error.as_dict())
 
     return guarded
@@ -163,23 +169,60 @@ def _authorise(request: Request, token: str | None, hosts: frozenset[str] | None
         raise HeadraceError("source.auth", f"requests for the host '{request.url.hostname}' are not answered")
 
 
-async def _body(request: Request, queue: SubmissionQueue, limit: int) -> bytes:
-    """The body, its room reserved in the queue; given back when the body is refused."""
-    length = request.headers.get("content-length", "")
-    chunks, size = [], 0
+async def _body(request: Request, source: Receiver, limit: int) -> bytes:
+    """The body, its room reserved in the queue; given back when the body is refused.
+
+    A request that waits for room has reserved nothing: with `when_full: wait` all of it is, before it is read.
+    """
+    given = request.headers.get("content-length", "")
+    length = int(given) if given.isdecimal() else 0
+    chunks, size, reserved = [], 0, 0
     try:
-        if length.isdecimal() and int(length) > limit:
+        if length > limit:
             raise _too_large(limit)
-        async for chunk in request.stream():
+        if length and source.when_full == WAIT:
+            await _room(source, length, 0, length)
+            reserved = length
+        async for chunk in _chunks(request):
             if size + len(chunk) > limit:
                 raise _too_large(limit)
-            queue.reserve(len(chunk), size)
             size += len(chunk)
+            if size > reserved:
+                await _room(source, size - reserved, reserved, length)
+                reserved = size
             chunks.append(chunk)
     except BaseException:
-        queue.release(size)
+        source.queue.release(reserved)
         raise
     return b"".join(chunks)
+
+
+async def _room(source: Receiver, size: int, already: int, length: int) -> None:
+    """Reserves ``size`` bytes in the queue for a request that holds ``already``; or it is held, refused or dropped."""
+    queue, pause, end = source.queue, HELD_LOOK_S[0], time.monotonic() + source.wait_s
+    while True:
+        try:
+            return queue.reserve(size, already)
+        except HeadraceError as busy:
+            waits = source.when_full == WAIT and not already and not queue.closed
+            if not waits or time.monotonic() >= end:
+                raise queue.turned_away(length or size + already, busy, drop=source.when_full == DROP) from None
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, HELD_LOOK_S[1])
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    """The pieces of the body; a client that stops in between may not keep its room."""
+    stream = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout(STALLED_S):
+                chunk = await anext(stream)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise _Refused(408, _bad(f"nothing of the body came for {STALLED_S:g} s")) from None
+        yield chunk
 
 
 def _answers(source: Receiver) -> Answers:
