@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from headrace.catalog import sums
+from headrace.catalog.back import take_back
 from headrace.catalog.database import LAYOUT
 from headrace.catalog.quarantine import Change, Left, SetAside
 from headrace.catalog.store import Catalog, StepShape
@@ -93,3 +94,60 @@ def test_a_later_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HeadraceError) as raised:
         Catalog(tmp_path / "catalog.db")
     assert raised.value.code == "state.layout"
+
+
+# --- the way back -----------------------------------------------------------------------------------------------------
+
+
+def held(path: Path) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
+    """Table -> its columns and its rows, without the product."""
+    with closing(sqlite3.connect(path)) as database:
+        names = database.execute("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'")
+        return {
+            name: (
+                [str(column[1:6]) for column in database.execute(f"pragma table_info({name})")],
+                sorted((spelled_alike(row) for row in database.execute(f"select * from {name}")), key=repr),
+            )
+            for (name,) in names.fetchall()
+        }
+
+
+def spelled_alike(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """JSON without spaces, as it is when it has been written again."""
+    return tuple(v.replace(", ", ",").replace(": ", ":") if str(v)[:1] in ("[", "{") else v for v in row)
+
+
+@pytest.mark.parametrize("layout", range(1, LAYOUT))
+def test_there_and_back_is_what_the_earlier_version_wrote(layout: int, tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    left_by(layout, path)
+    before = held(path)
+    for _ in range(2):
+        Catalog(path).close()
+        assert held(path)["meta"][1] == [("layout", str(LAYOUT))]
+        take_back(path, layout)
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["catalog.db"]
+        assert held(path) == before
+
+
+@pytest.mark.parametrize(
+    ("layout", "why"),
+    [(7, "rows or requests that sources could not read: 1 are"), (4, "left the quarantine: 1 are"), (3, "could not take: 1 are")],
+)  # fmt: skip
+def test_what_an_earlier_layout_cannot_hold_is_named_and_nothing_changes(layout: int, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    left_by({7: 8, 4: 5, 3: 4}[layout], path)
+    Catalog(path).close()
+    before = held(path)
+    with pytest.raises(HeadraceError) as raised:
+        take_back(path, layout)
+    assert raised.value.code == "state.layout" and why in raised.value.why
+    assert held(path) == before
+    Catalog(path).close()
+
+
+@pytest.mark.parametrize("layout", [0, LAYOUT, LAYOUT + 1])
+def test_only_an_earlier_layout_is_gone_back_to(layout: int, tmp_path: Path) -> None:
+    left_by(LAYOUT, tmp_path / "catalog.db")
+    with pytest.raises(HeadraceError, match=r"state\.layout"):
+        take_back(tmp_path / "catalog.db", layout)

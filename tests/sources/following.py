@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -27,8 +28,8 @@ class Followed:
 
     def __init__(self, shop: Shop, *tables: str, **options: Any) -> None:
         self.shop, self.tables = shop, tables
-        dsn = options.pop("dsn", shop.dsn)
-        shop.source = PostgresSource(shop.database, {"dsn": dsn, "heartbeat_seconds": LOOK_SECONDS, **options})
+        dsn, self.base = options.pop("dsn", shop.dsn), options.pop("base", Path())
+        shop.source = self.made({"dsn": dsn, **options})
         self.told: list[dict[str, Any]] = []
         self.take(shop.source)
         self.replica = Replica(shop.source)
@@ -36,6 +37,14 @@ class Followed:
         self.position = ""
         self.transactions = 0
         self.is_same()
+
+    def made(self, options: dict[str, Any]) -> PostgresSource:
+        """The source over these options; what it keeps lies in ``base``."""
+        return PostgresSource(self.shop.database, {"heartbeat_seconds": LOOK_SECONDS, **options}, base=self.base)
+
+    def at(self) -> str:
+        """The LSN of the position that the log has."""
+        return str(json.loads(self.position)["lsn"])
 
     def take(self, source: PostgresSource) -> None:
         self.shop.source = source
@@ -121,9 +130,7 @@ class Followed:
         """As another process would, with what the definitions and the server say then."""
         self.shop.source.close()
         relations = self.replica.relations
-        source = PostgresSource(
-            self.shop.database, {"dsn": self.shop.dsn, "heartbeat_seconds": LOOK_SECONDS, **options}
-        )
+        source = self.made({"dsn": self.shop.dsn, **options})
         self.take(source)
         self.replica.relations = relations | {r.name: r for r in source.relations() if r.name in self.tables}
         source.start(frozenset(self.tables), self.position)

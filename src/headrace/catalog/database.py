@@ -109,7 +109,7 @@ class Database:
                 "the catalogue is damaged",
                 where=str(path),
                 why=" ".join(found.split()),
-                next="check the disk, and put the file back from a copy; `headrace log verify` checks the log",
+                next="`headrace rebuild --all` makes it anew from the log; and check the disk",
             )
 
     def _damage(self) -> str:

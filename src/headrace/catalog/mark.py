@@ -34,6 +34,9 @@ class Mark:
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
         os.pwrite(self._file, _FORM.pack(count, _crc(count)), 0)
 
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from headrace.catalog.database import LAYOUT
 from headrace.catalog.quarantine import QuarantineTables
 from headrace.model.schema import Column, Relation, ViewSchema
 
@@ -276,6 +277,28 @@ class Catalog(QuarantineTables):
         checkpoint = self.checkpoint()
         runs = checkpoint[1].values() if checkpoint else ()
         return sorted({*found, *(path for of in runs for path, *_ in of)})
+
+    # -- made anew ------------------------------------------------------------------------------------------
+
+    def build_again(self, names: Iterable[str]) -> None:
+        """The next start, or ``apply``, builds the next version of these views from all that they read."""
+        with self.transaction():
+            self._db.executemany("update view set fingerprint = '' where name = ?", ((name,) for name in names))
+
+    def forget_state(self) -> None:
+        """The next start makes all that is kept anew from the log."""
+        with self.transaction():
+            self._db.execute("delete from checkpoint")
+            self.build_again(self.views())
+
+    def take_over(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
+        """Rows of another catalogue in this layout, into this new one."""
+        with self.transaction():
+            for table, rows in ((table, rows) for table, rows in tables.items() if rows):
+                places = ", ".join("?" for _ in rows[0])
+                self._db.executemany(f"insert or replace into {table} values ({places})", rows)  # noqa: S608
+            self.set_meta("layout", str(LAYOUT))
+            self.forget_state()
 
     # -- sinks ----------------------------------------------------------------------------------------------
 

@@ -29,8 +29,7 @@ def keep(database: sqlite3.Connection) -> None:
 
 def begin(database: sqlite3.Connection) -> None:
     """Adds up what is there, and from now on what changes; within a transaction that has changed the layout."""
-    for (name,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
-        database.execute(f"drop trigger {name}")
+    _stop(database)
     if not _there(database):
         database.execute(TABLE)
         database.execute("insert into sums values (?, 0)", (_COMMITS,))
@@ -46,6 +45,17 @@ def begin(database: sqlite3.Connection) -> None:
     database.executemany("insert or replace into sums values (?, ?)", found.items())
 
 
+def end(database: sqlite3.Connection) -> None:
+    """Nothing is added up any more, as in layouts before 9."""
+    _stop(database)
+    database.execute("drop table sums")
+
+
+def _stop(database: sqlite3.Connection) -> None:
+    for (name,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+        database.execute(f"drop trigger {name}")
+
+
 def wrong(database: sqlite3.Connection) -> str:
     """What is not as it was written, in words; empty when all is. Work: one reading of every row."""
     if not _there(database):  # not before layout 9
@@ -57,6 +67,16 @@ def wrong(database: sqlite3.Connection) -> str:
         if known.get(name) != _total(database, name):
             return f"the rows of its table {name} are not those that were written"
     return ""
+
+
+def rows(database: sqlite3.Connection, table: str) -> list[tuple[Any, ...]] | None:
+    """Of a damaged catalogue: the rows of a table that is as it was written; None when it is not."""
+    try:
+        found = database.execute(f"select * from {table}").fetchall()  # noqa: S608
+        known = database.execute("select total from sums where relation = ?", (table,)).fetchone()
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return None
+    return found if known == (sum(checksum(*row) for row in found) & _MASK,) else None
 
 
 def count(database: sqlite3.Connection) -> int:

@@ -43,6 +43,8 @@ class RetentionVerbs(Protocol):
 class PipelineVerbs(Protocol):
     """The part of ``headrace.engine.pipeline.Pipeline`` that the verbs call, from any thread."""
 
+    project: Project
+
     @property
     def quarantine(self) -> QuarantineVerbs: ...
 

@@ -17,10 +17,12 @@ from headrace.control import (
     frontier,
     lock,
     log_retain,
+    migrate,
     plan,
     quarantine_drop,
     quarantine_fix,
     quarantine_replay,
+    rebuild,
     repair,
     socket,
     sql,
@@ -40,10 +42,12 @@ VERBS: dict[str, Verb] = {
     "frontier": frontier.run,
     "log_compact": log_retain.run,
     "log_retain": log_retain.run,
+    "migrate": migrate.run,
     "plan": plan.run,
     "quarantine_drop": quarantine_drop.run,
     "quarantine_fix": quarantine_fix.run,
     "quarantine_replay": quarantine_replay.run,
+    "rebuild": rebuild.run,
     "repair": repair.run,
     "sql": sql.run,
     "status": status.run,
@@ -52,7 +56,9 @@ VERBS: dict[str, Verb] = {
     "wait": wait.run,
 }
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
-CHANGING = ("apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "repair")  # one at a time
+CHANGING = (  # one at a time
+    "apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
+)  # fmt: skip
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
 
@@ -82,8 +88,8 @@ def _without_spark(verb: str, arguments: Mapping[str, Any]) -> Alone | None:
     if verb == "verify" and arguments.get("sink"):
         return verify.sink_alone
     known = {
-        "backup": backup.alone, "repair": repair.alone, "quarantine_drop": quarantine_drop.alone,
-        "log_compact": log_retain.alone, "log_retain": log_retain.alone,
+        "backup": backup.alone, "migrate": migrate.alone, "rebuild": rebuild.alone, "repair": repair.alone,
+        "quarantine_drop": quarantine_drop.alone, "log_compact": log_retain.alone, "log_retain": log_retain.alone,
     }  # fmt: skip
     return known.get(verb)
 

@@ -14,6 +14,7 @@ def differing(published: Sequence[Output], again: Sequence[Output]) -> set[str]:
 
     Raises ``state.corrupt`` where a published file is not what it was: readers have that file, and it stays.
     """
-    sound_now((output.path, output.crc) for output in published)
+    for output in published:
+        sound_now([(output.path, output.crc)], output.feed.rpartition("@")[0])
     before, after = (Counter((o.feed, o.rows, o.crc) for o in outputs) for outputs in (published, again))
     return {feed for feed, _, _ in (before - after) + (after - before)}

@@ -189,7 +189,7 @@ class Deliver(threading.Thread):
                 elif record.state != "failed":
                     files[name] = (True, snapshot.named(self.catalog, record.feed, last.number)[0])
             begun = {o.path for o in self.catalog.outputs(first.number - 1, first.number)}
-        plans = {name: (whole, sound(found)) for name, (whole, found) in files.items()}
+        plans = {name: (whole, sound(found, name)) for name, (whole, found) in files.items()}
         stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
         if each:
             given = {name: (wanted[name], paths) for name, (_, paths) in plans.items() if paths}

@@ -58,8 +58,8 @@ def corrupt(segment: str, offset: int, why: str) -> HeadraceError:
         "The log is damaged.",
         where=f"segment {segment}, offset {offset}",
         why=why,
-        next="`headrace log verify` tells what still stands. Restore this file from a copy, or set the project up anew "
-        "from its sources. Nothing was changed.",
+        next="`headrace log verify` tells what still stands. `headrace restore BACKUP DIR` makes the project anew from "
+        "a backup, or set it up anew from its sources. Nothing was changed.",
     )
 
 

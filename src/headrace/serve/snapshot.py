@@ -156,7 +156,7 @@ def read(catalog: Catalog, record: ViewRecord, upto_step: int | None = None) -> 
             catalog, record.feed, upto_step if upto_step is not None else (last.number if last else -1)
         )
         try:
-            tables = [open_run(path) for path in sound(found)]
+            tables = [open_run(path) for path in sound(found, record.schema.name)]
         except HeadraceError as error:
             if attempt == ATTEMPTS - 1 or error.code == "state.corrupt":
                 raise
@@ -191,18 +191,20 @@ def as_of(catalog: Catalog, record: ViewRecord, commit: int) -> list[pa.Table]:
     They stay readable when the files go. Raises ``state.missing`` as ``step_at`` does.
     """
     for attempt in range(ATTEMPTS):
-        step, base = step_at(catalog, commit), catalog.base(record.feed)
+        step, base, name = step_at(catalog, commit), catalog.base(record.feed), record.schema.name
         start = base[0] if base else -1
         paths = catalog.base_files(record.feed)
         between = catalog.outputs(min(start, step), max(start, step), record.feed)
         begun = [s for s in catalog.steps() if s.after < commit < s.upto and s.published_us is not None]
         try:
-            kept = [open_run(path) for path in sound(paths)]
-            moved = [open_run(path) for path in sound((o.path, o.crc) for o in between)]
+            kept = [open_run(path) for path in sound(paths, name)]
+            moved = [open_run(path) for path in sound(((o.path, o.crc) for o in between), name)]
             kept += [
                 _of_instants(open_run(path), 0, commit - of.after)
                 for of in begun
-                for path in sound((o.path, o.crc) for o in catalog.outputs(of.number - 1, of.number, record.feed))
+                for path in sound(
+                    ((o.path, o.crc) for o in catalog.outputs(of.number - 1, of.number, record.feed)), name
+                )
             ]
         except HeadraceError as error:
             if attempt == ATTEMPTS - 1 or error.code == "state.corrupt":
@@ -257,7 +259,7 @@ def files(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[str], int]:
     Raises ``state.corrupt``.
     """
     found, commit = named(catalog, feed, upto_step)
-    return sound(found), commit
+    return sound(found, feed.rpartition("@")[0]), commit
 
 
 def named(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[File], int]:
@@ -301,7 +303,8 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
     for step in catalog.steps():
         if step.published_us is None or step.upto <= after or step.upto > upto:
             continue
-        paths = sound((o.path, o.crc) for o in catalog.outputs(step.number - 1, step.number, record.feed))
+        outputs = catalog.outputs(step.number - 1, step.number, record.feed)
+        paths = sound(((o.path, o.crc) for o in outputs), record.schema.name)
         if paths and step.shape.each:
             rows, instants = apart(record, paths, after - step.after)
             starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))

@@ -15,29 +15,30 @@ File = tuple[str, int]  # path and CRC-32; 0 where it was not written down
 _known: OrderedDict[str, None] = OrderedDict()
 
 
-def sound(files: Iterable[File]) -> list[str]:
+def sound(files: Iterable[File], view: str = "") -> list[str]:
     """The paths. Raises ``state.corrupt``; that a file is missing is told by who opens it.
 
+    ``view``: whose files they are; state is nobody's alone.
     Work: one reading of each file that this process has not checked, about a second a gigabyte.
     """
-    return [_once(path, crc) for path, crc in files]
+    return [_once(path, crc, view) for path, crc in files]
 
 
-def sound_now(files: Iterable[File]) -> None:
+def sound_now(files: Iterable[File], view: str = "") -> None:
     """As ``sound``, also of files that were checked before: a disk may forget."""
     for path, crc in files:
-        _check(path, crc)
+        _check(path, crc, view)
 
 
-def _once(path: str, crc: int) -> str:
-    if path not in _known and _check(path, crc):
+def _once(path: str, crc: int, view: str) -> str:
+    if path not in _known and _check(path, crc, view):
         _known[path] = None
         while len(_known) > KNOWN_MAX:
             _known.popitem(last=False)
     return path
 
 
-def _check(path: str, crc: int) -> bool:
+def _check(path: str, crc: int, view: str) -> bool:
     """Whether the file could be looked at."""
     if crc == 0:
         return False
@@ -48,9 +49,9 @@ def _check(path: str, crc: int) -> bool:
     if found != crc:
         raise HeadraceError(
             "state.corrupt",
-            "a file of kept state or of a view is damaged",
+            f"a file of view {view} is damaged" if view else "a file of kept state is damaged",
             where=path,
             why=f"its CRC-32 is {found:08x}, written was {crc:08x}; the log is not concerned",
-            next="check the disk, and put the file back from a copy; `headrace log verify` checks the log",
+            next=f"`headrace rebuild {view or '--all'}` makes it anew from the log; and check the disk",
         )
     return True

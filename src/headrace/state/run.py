@@ -75,8 +75,9 @@ def _mapped(path: str) -> pa.MemoryMappedFile:
         return pa.memory_map(path)
     except FileNotFoundError as error:
         raise HeadraceError(
-            "state.missing", "a run of kept state is missing", where=path, why="it was removed"
-        ) from error
+            "state.missing", "a run of kept state is missing", where=path, why="it was removed",
+            next="`headrace rebuild --all` makes it anew from the log",
+        ) from error  # fmt: skip
 
 
 def column(table: pa.Table, name: str) -> np.ndarray:

@@ -287,6 +287,7 @@ class SlotState:
     plugin: str
     database: str
     invalid: str  # why it cannot be read any more, or ""
+    confirmed: str  # the LSN up to which its readers have all
 
 
 def slot_state(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
@@ -296,7 +297,8 @@ def slot_state(connection: psycopg.Connection[Any], slot: str) -> SlotState | No
     invalid = row.get("invalidation_reason") or ("conflict with recovery" if row.get("conflicting") else "")
     if row["wal_status"] == "lost":
         invalid = invalid or "max_slot_wal_keep_size"
-    return SlotState(row["active_pid"], row["plugin"] or "", row["database"] or "", invalid)
+    confirmed = row["confirmed_flush_lsn"] or "0/0"
+    return SlotState(row["active_pid"], row["plugin"] or "", row["database"] or "", invalid, confirmed)
 
 
 def usable_slot(connection: psycopg.Connection[Any], slot: str, where: str) -> SlotState | None:

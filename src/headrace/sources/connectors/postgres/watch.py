@@ -11,7 +11,7 @@ import psycopg
 from headrace.model.errors import HeadraceError
 from headrace.sources.connectors.postgres import setup
 from headrace.sources.connectors.postgres.introspect import SourceTable
-from headrace.sources.connectors.postgres.stream import ReplicationStream, lsn_text
+from headrace.sources.connectors.postgres.stream import ReplicationStream, lsn_number, lsn_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -84,13 +84,18 @@ def may_be_lost(lsn: int) -> str:
 
 
 def why_lost(
-    state: setup.SlotState | None, publication: setup.Publication, slot: str, lsn: int, log_end: int
+    state: setup.SlotState | None, publication: setup.Publication, slot: str, lsn: int, log_end: int, told: int | None
 ) -> str:  # fmt: skip
-    """Why changes after ``lsn`` may be gone; empty when they are there."""
+    """Why changes after ``lsn`` may be gone; empty when they are there. ``told``: see ``Confirmed.read``."""
     if state is None:
         return f"the replication slot {slot} is gone"
     if state.invalid:
         return f"the server has dropped the log that the slot {slot} kept ({state.invalid})"
+    if told is not None and lsn_number(state.confirmed) > max(lsn, told):
+        return (
+            f"the replication slot {slot} stands at {state.confirmed}, beyond {lsn_text(max(lsn, told))} where it was "
+            "left: it was made anew, or somebody else has read it"
+        )
     if not publication.exists():
         return f"the publication {publication.name} is gone"
     if lsn > log_end:

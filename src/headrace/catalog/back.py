@@ -1,0 +1,105 @@
+"""The catalogue in an earlier layout, for an earlier version of Headrace: all of it, or it stays as it is."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+
+from headrace.catalog import sums
+from headrace.catalog.database import LAYOUT
+from headrace.catalog.mark import Mark
+from headrace.catalog.store import Catalog
+from headrace.model.errors import HeadraceError
+
+
+def take_back(path: Path, layout: int) -> None:
+    """Raises ``state.layout``, with nothing changed, where that layout cannot hold what is there."""
+    if not 1 <= layout < LAYOUT:
+        raise HeadraceError(
+            "state.layout", f"there is no earlier layout {layout}", where=str(path),
+            next=f"this version knows the layouts 1 to {LAYOUT}",
+        )  # fmt: skip
+    Catalog(path).close()  # sound, and in the present layout
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        sums.keep(database)
+        database.execute("begin immediate")
+        for now in range(LAYOUT, layout, -1):
+            _refuse(database, now, layout, path)
+        sums.end(database)
+        for now in range(LAYOUT, layout, -1):
+            _BACK[now](database, f"{path.parent}/")
+        database.execute("update meta set value = ? where name = 'layout'", (str(layout),))
+        database.execute("commit")
+        database.execute("pragma wal_checkpoint(truncate)")
+    Mark(path).remove()  # earlier versions do not count
+
+
+# What a layout can hold and the one before it cannot: a count, and what is counted.
+_HELD = {
+    8: ("select count(*) from refused where gone_us is null", "rows or requests that sources could not read"),
+    5: ("select count(*) from settled", "changes that have left the quarantine"),
+    4: ("select count(*) from set_aside", "files of changes that tables could not take"),
+    3: ("select count(*) from step where each", "steps with each transaction by itself"),
+    2: ("select count(*) from error_row", "rows that views fail on"),
+}
+
+
+def _refuse(database: sqlite3.Connection, now: int, layout: int, path: Path) -> None:
+    if now in _HELD:
+        sql, what = _HELD[now]
+        (count,) = database.execute(sql).fetchone()
+        if count:
+            raise HeadraceError(
+                "state.layout", f"layout {layout} cannot hold all that is in the catalogue", where=str(path),
+                why=f"it has no place for {what}: {count} are there, kept since layout {now}",
+                next=f"`headrace migrate --to {now}` goes as far as it can; or settle these first",
+            )  # fmt: skip
+
+
+def _dropping(*tables: str) -> Callable[[sqlite3.Connection, str], None]:
+    def drop(database: sqlite3.Connection, home: str) -> None:
+        for table in tables:
+            database.execute(f"drop table {table}")
+
+    return drop
+
+
+def _without_checksums(database: sqlite3.Connection, home: str) -> None:
+    database.execute("alter table base drop column crcs")
+    for step, runs in database.execute("select step, runs from checkpoint").fetchall():
+        kept = {name: [entry[:3] for entry in of] for name, of in orjson.loads(runs).items()}
+        database.execute("update checkpoint set runs = ? where step = ?", (orjson.dumps(kept).decode(), step))
+
+
+def _named_in_full(database: sqlite3.Connection, home: str) -> None:
+    def full(path: str) -> str:
+        return path if path.startswith("/") else home + path
+
+    for table in ("output", "set_aside"):
+        database.execute(f"update {table} set path = ? || path where substr(path, 1, 1) <> '/'", (home,))  # noqa: S608
+    for feed, paths in database.execute("select feed, paths from base").fetchall():
+        stored = orjson.dumps([full(path) for path in orjson.loads(paths)]).decode()
+        database.execute("update base set paths = ? where feed = ?", (stored, feed))
+    for step, runs in database.execute("select step, runs from checkpoint").fetchall():
+        kept = {name: [[full(path), *rest] for path, *rest in of] for name, of in orjson.loads(runs).items()}
+        database.execute("update checkpoint set runs = ? where step = ?", (orjson.dumps(kept).decode(), step))
+
+
+def _without_each(database: sqlite3.Connection, home: str) -> None:
+    database.execute("alter table step drop column each")
+
+
+_BACK = {
+    9: lambda database, home: None,
+    8: _dropping("refused"),
+    7: _without_checksums,
+    6: _named_in_full,
+    5: _dropping("settled", "replay"),
+    4: _dropping("set_aside"),
+    3: _without_each,
+    2: _dropping("error_row"),
+}

@@ -1,0 +1,119 @@
+"""Goal: whatever file is damaged, the command that the error prints makes the project whole again, in views and sinks.
+
+Method: the installed command over a followed folder. One bit of a file of each kind is flipped; what then fails prints a
+next command, which is carried out as it stands. Each time more rows come; views and sink are held against a model in
+plain Python of all rows, and the views against Spark batch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from project_folder import ProjectFolder
+
+COMMAND = str(Path(sys.executable).with_name("headrace"))
+COLUMNS = {"id": "bigint not null", "page": "string", "size": "bigint"}
+
+
+def headrace(folder: Path, *arguments: str) -> dict[str, Any]:
+    """What a command answers; ``{"error": ...}`` where it fails."""
+    done = subprocess.run(
+        [COMMAND, *arguments, "--json"], cwd=folder, check=False, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode:
+        return dict(json.loads(done.stderr.splitlines()[-1]))
+    return dict(json.loads(done.stdout.splitlines()[-1])) if done.stdout.strip() else {}
+
+
+class Shop:
+    """A project, and the model of what its views hold."""
+
+    def __init__(self, project: ProjectFolder) -> None:
+        self.path, self.sizes, self.rows = project.path, list[tuple[str, int]](), 0
+        (self.path / "in").mkdir()
+        project.source("visits", "files", path="in", table="visits", columns=COLUMNS, key="id")
+        project.view("pages", "SELECT page, count(*) AS n, sum(size) AS total FROM visits GROUP BY page")
+        project.view("often", "SELECT page FROM pages WHERE n > 1")
+        project.sink("local", "duckdb", path="views.duckdb")
+
+    def comes(self, *visits: tuple[str, int]) -> None:
+        """A file with these rows."""
+        lines = [json.dumps({"id": len(self.sizes) + i, "page": p, "size": s}) for i, (p, s) in enumerate(visits)]
+        self.sizes += visits
+        (self.path / "in" / f"visits-{len(self.sizes):04}.jsonl").write_text("\n".join(lines) + "\n")
+
+    def held(self) -> dict[str, set[tuple[Any, ...]]]:
+        """The views, from all rows there ever were."""
+        seen = Counter(page for page, _ in self.sizes)
+        pages = {(page, n, sum(s for p, s in self.sizes if p == page)) for page, n in seen.items()}
+        return {"pages": pages, "often": {(page,) for page, n in seen.items() if n > 1}}
+
+    def catches_up(self) -> None:
+        """The views and the sink's tables are the model's, and the views are Spark's."""
+        done = headrace(self.path, "up", "--once")
+        assert "error" not in done, done
+        with duckdb.connect(str(self.path / "views.duckdb"), read_only=True) as store:
+            for view, rows in self.held().items():
+                found = headrace(self.path, "show", view, "--limit", "100")
+                names = ", ".join(column["name"] for column in found["columns"])
+                assert {tuple(row) for row in found["rows"]} == rows
+                assert set(store.execute(f"SELECT {names} FROM {view}").fetchall()) == rows
+
+    def next_command(self, error: dict[str, Any]) -> dict[str, Any]:
+        """Carries out the first command that an error prints."""
+        found = re.search(r"`headrace (rebuild[^`]*)`", error["error"]["next"])
+        assert found, error
+        return headrace(self.path, *shlex.split(found[1]))
+
+
+def flipped(file: Path) -> None:
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 2] ^= 4
+    file.write_bytes(whole)
+
+
+def named(folder: Path, sql: str) -> list[str]:
+    connection = sqlite3.connect(folder / ".headrace/catalog.db")
+    try:
+        return [row[0] for row in connection.execute(sql)]
+    finally:
+        connection.close()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_the_printed_command_makes_it_whole(project: ProjectFolder) -> None:
+    shop = Shop(project)
+    kept = project.path / ".headrace"
+    shop.comes(("a", 1), ("a", 2), ("b", 3))
+    shop.catches_up()
+
+    # A file of a view: reading it fails, and nothing else does.
+    base = named(project.path, "SELECT path FROM output WHERE feed LIKE 'pages@%'")[0]
+    flipped(kept / base)
+    error = headrace(project.path, "show", "pages")
+    assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(kept / base))
+    assert shop.next_command(error)["views"] == ["pages"]
+    shop.comes(("b", 4), ("c", 5))
+    shop.catches_up()
+
+    # A run of state: a start fails.
+    (runs,) = named(project.path, "SELECT runs FROM checkpoint")
+    run = kept / next(iter(json.loads(runs).values()))[0][0]
+    flipped(run)
+    shop.comes(("d", 6), ("a", 7))
+    error = headrace(project.path, "up", "--once")
+    assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(run))
+    assert "error" not in shop.next_command(error)
+    shop.catches_up()
