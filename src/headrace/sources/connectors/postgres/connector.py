@@ -55,7 +55,7 @@ class PostgresSource(Source):
         self._options = option_checks.validate(PostgresOptions, options, where)
         self._where = where or f"source {name}"
         self._file, self._base = where, base
-        self._told = Confirmed(base, name)
+        self._let_go = Confirmed(base, name)
         self._slot = self._options.slot_name(name, project)
         self._publication = self._options.publication_name(name, project)
         self._side: psycopg.Connection[Any] | None = None  # for everything but the stream
@@ -138,7 +138,7 @@ class PostgresSource(Source):
         self._recorded = at.tables
         state = setup.usable_slot(side, self._slot, self._where)
         why = watch.why_elsewhere(stream, at.server, self._server, at.lsn)
-        why = why or watch.why_lost(state, publication, self._slot, at.lsn, self._there, self._told.read())
+        why = why or watch.why_lost(state, publication, self._slot, at.lsn, self._there, self._let_go.read())
         # What is not published was left out for a while, or made anew: copied again, like what changed without rows.
         members = frozenset() if why else publication.members()
         known = [t for t in chosen if t.oid in members and self._goes_on(t, forms[t.oid], at.forms)]
@@ -154,7 +154,6 @@ class PostgresSource(Source):
         publication.keep_only(known)
         self._follow(known, forms)
         self._delivered = self._confirmed = self._untold = at.lsn
-        self._told.note(max(at.lsn, lsn_number(state.confirmed) if state else 0))
         stream.start(self._slot, self._publication, at.lsn)
         self.add(tables - {table.relation.name for table in known})
 
@@ -190,7 +189,7 @@ class PostgresSource(Source):
         publication.create(chosen)  # before the slot: the server reads it as of each change
         exported = Exported(*self._running().create_slot(self._slot))
         self._start_at = self._delivered = exported.point
-        self._told.begin(exported.point)
+        self._let_go.begin(exported.point)
         self._load(chosen, exported, forms)
 
     def add(self, tables: frozenset[str]) -> None:
@@ -264,13 +263,7 @@ class PostgresSource(Source):
 
     def holding(self, point: str, tables: frozenset[str]) -> Callable[[str], bool]:
         """See ``Source.holding``; ``point`` is an LSN that the server showed after a commit."""
-        lsn = lsn_given(point)
-
-        def holds(reached: str) -> bool:
-            at = position.parse(reached)
-            return at.lsn >= lsn and tables <= at.tables
-
-        return holds
+        return position.holding(lsn_given(point), tables)
 
     def seen(self) -> str | None:
         """See ``Source.seen``: also where others' transactions, or none, brought the server's log that far."""
@@ -303,7 +296,7 @@ class PostgresSource(Source):
             raise self._refused
         if batch is None and self._unconfirmed == 0:
             # All that was read is in the log, the rest was others' business: an idle database must not hoard WAL.
-            stream.feedback(self._told.note(stream.reached))
+            stream.feedback(self._let_go.note(stream.reached))
         self._heartbeat(stream)
         return batch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.sources.connectors.postgres.stream import lsn_number, lsn_text
@@ -41,3 +41,13 @@ def parse(position: str) -> Position:
     names = fields["tables"]
     forms = fields.get("forms", [""] * len(names))
     return Position(lsn_number(fields["lsn"]), dict(zip(names, forms, strict=True)), fields.get("server", ""))
+
+
+def holding(lsn: int, tables: frozenset[str]) -> Callable[[str], bool]:
+    """Whether a position is at ``lsn`` or beyond it, with these tables."""
+
+    def holds(reached: str) -> bool:
+        at = parse(reached)
+        return at.lsn >= lsn and tables <= at.tables
+
+    return holds
