@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from headrace.log.base import Base
 from headrace.log.files import Files
 from headrace.log.group import Appender, bytes_of
 from headrace.log.merge import check
+from headrace.log.turns import Turns
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch
 
@@ -23,11 +24,40 @@ _GROUP_BYTES = 32 << 20  # a group takes at most this much, and never less than 
 _QUEUE_BYTES = 64 << 20  # `submit` waits while more than this is queued
 
 
-@dataclass(frozen=True, slots=True)
+class Answer:
+    """What becomes of a batch: the commit of its first transaction, or the error.
+
+    With many writers each waits for one of its own, so that a lock alone stands for it: a ``Future`` costs as much
+    again as all else that a small transaction needs here.
+    """
+
+    __slots__ = ("_commit", "_error", "_pending")
+
+    def __init__(self) -> None:
+        self._pending = threading.Lock()
+        self._pending.acquire()
+        self._commit = 0
+        self._error: HeadraceError | None = None
+
+    def set(self, commit: int, error: HeadraceError | None = None) -> None:
+        self._commit, self._error = commit, error
+        self._pending.release()
+
+    def result(self, timeout_s: float = -1) -> int:
+        """Wait until the batch is on the disk; raises what went wrong, or ``TimeoutError`` after that time."""
+        if not self._pending.acquire(timeout=timeout_s):
+            raise TimeoutError
+        self._pending.release()  # who else waits
+        if self._error is not None:
+            raise self._error
+        return self._commit
+
+
+@dataclass(slots=True)
 class _Entry:
     batch: TransactionBatch | None  # None: the segment is to be closed
     size: int  # about how many bytes it takes on disk
-    answer: Future[int]
+    answer: Answer
 
 
 class LogWriter:
@@ -48,6 +78,8 @@ class LogWriter:
         self._changed = threading.Condition()
         self._queue: deque[_Entry] = deque()
         self._queued_bytes = 0
+        self._awaited = 1  # how many are to be queued before the flusher looks
+        self._turns = Turns()
         self._closed = False
         self._holding = threading.Condition()
         self._holders = 0
@@ -72,17 +104,17 @@ class LogWriter:
         """
         return self.submit(batch).result()
 
-    def submit(self, batch: TransactionBatch) -> Future[int]:
+    def submit(self, batch: TransactionBatch) -> Answer:
         """As ``append``, without waiting for the disk; waits only while more than 64 MiB are queued."""
         check(batch)
-        return self._queued(_Entry(batch, bytes_of(batch), Future()))
+        return self._queued(_Entry(batch, bytes_of(batch), Answer()))
 
     def roll(self) -> int:
         """Close the present segment, unless it is empty, and begin another; the last commit before that one.
 
         Raises as ``append`` does.
         """
-        return self._queued(_Entry(None, 0, Future())).result()
+        return self._queued(_Entry(None, 0, Answer())).result()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -107,7 +139,7 @@ class LogWriter:
             self._log.begin_at(base)
             return True
 
-    def _queued(self, entry: _Entry) -> Future[int]:
+    def _queued(self, entry: _Entry) -> Answer:
         with self._changed:
             while self._queued_bytes > _QUEUE_BYTES and not (self._log.failed or self._closed):
                 self._changed.wait()
@@ -117,7 +149,8 @@ class LogWriter:
                 raise HeadraceError("log.failed", "The log is closed.", where=str(self._path))
             self._queue.append(entry)
             self._queued_bytes += entry.size
-            self._changed.notify_all()
+            if len(self._queue) >= self._awaited or self._queued_bytes > _GROUP_BYTES:
+                self._changed.notify_all()
         return entry.answer
 
     def wait(self, after: int, timeout_s: float) -> int:
@@ -149,16 +182,18 @@ class LogWriter:
     def _run(self) -> None:
         while group := self._next_group():
             batches = [entry.batch for entry in group if entry.batch is not None]
+            began = time.monotonic()
             try:
                 first = self._log.write(batches, sum(e.size for e in group)) if batches else self._log.roll()
             except HeadraceError as refused:
                 self._tell()
                 for entry in group:
-                    entry.answer.set_exception(refused)
+                    entry.answer.set(0, refused)
             else:
                 self._tell()
+                self._turns.done(len(group), len(self._queue), time.monotonic() - began)
                 for entry in group:
-                    entry.answer.set_result(first)
+                    entry.answer.set(first)
                     first += len(entry.batch.origins) if entry.batch is not None else 0
 
     def _next_group(self) -> list[_Entry]:
@@ -166,21 +201,31 @@ class LogWriter:
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._queue or self._closed)
+                self._gather()
                 group: list[_Entry] = []
                 size = 0
                 while self._queue and (not group or self._fits(group, size)):
                     entry = self._queue.popleft()
                     self._queued_bytes -= entry.size
-                    if not entry.answer.set_running_or_notify_cancel():
-                        continue
                     if self._log.failed:
-                        entry.answer.set_exception(self._log.failed)
+                        entry.answer.set(0, self._log.failed)
                         continue
                     group.append(entry)
                     size += entry.size
                 self._changed.notify_all()
                 if group or (self._closed and not self._queue):
                     return group
+
+    def _gather(self) -> None:
+        """Wait, if that is worth it, for those that have just been answered: under the lock, with something queued."""
+        wanted, at_most_s = self._turns.wanted(len(self._queue))
+        if wanted > len(self._queue) and not (self._closed or self._log.failed):
+            self._awaited = wanted
+            self._changed.wait_for(
+                lambda: len(self._queue) >= wanted or self._queued_bytes > _GROUP_BYTES or self._closed, at_most_s
+            )
+            self._awaited = 1
+            self._turns.came(len(self._queue) >= wanted)
 
     def _fits(self, group: list[_Entry], size: int) -> bool:
         following = self._queue[0]
