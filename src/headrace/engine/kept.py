@@ -100,7 +100,7 @@ class Kept:
 
     def restore(self, runs: dict[str, Any]) -> None:
         """Raises ``state.corrupt`` where a run is not as the checkpoint left it. Work: one reading of all of them."""
-        sound((path, crc) for entries in runs.values() for path, _, _, crc in map(_entry, entries))
+        check_all(runs)
         with self._lock:
             self.runs = {name: [Run(*entry[:3]) for entry in entries] for name, entries in runs.items()}
             self._synced = {path: crc for entries in runs.values() for path, _, _, crc in map(_entry, entries)}
@@ -168,6 +168,11 @@ class Kept:
                 self.runs[name] = now[:start] + ([run] if run.rows else []) + now[len(runs) :]
             self._coming.discard(str(path))
         return run
+
+
+def check_all(runs: dict[str, Any]) -> None:
+    """Raises ``state.corrupt`` where a run of a checkpoint is not as that left it. Work: one reading by a process."""
+    sound((path, crc) for entries in runs.values() for path, _, _, crc in map(_entry, entries))
 
 
 def _entry(entry: Sequence[Any]) -> tuple[str, int, int, int]:

@@ -40,6 +40,7 @@ from headrace.state.rows import consolidate
 from headrace.state.run import checksum, open_run, write_run
 
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
+AGAIN = 1 / 6  # of `checkpoint_seconds`: state is made durable once the steps since have taken that long
 COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
 
 
@@ -69,6 +70,7 @@ class Maintainer:
         self.number = 0
         self.frontier = 0
         self.checkpointed = time.monotonic()
+        self.undone_s = 0.0  # what a start would take to run the steps since the last checkpoint again
         self.durable: dict[str, Any] = {}
         self.pins: dict[int, set[str]] = {}
         self.depths: dict[str, int] = {}  # of recursive queries
@@ -186,6 +188,7 @@ class Maintainer:
 
     def advance(self, number: int, after: int, upto: int, shape: StepShape, *, again: bool = False) -> Result:
         """Run a step; a view whose SQL throws leaves the program, and the step runs again without it."""
+        began = time.monotonic()
         while True:
             assert self.stepper is not None
             try:
@@ -203,6 +206,7 @@ class Maintainer:
             if not again:
                 self.quarantine.check(result.refused, self.tables, after, upto)
             self.kept.add(result.runs)
+            self.undone_s += time.monotonic() - began
             return result
 
     def fail(self, failure: CircuitFailed) -> None:
@@ -434,17 +438,23 @@ class Maintainer:
         """In its time: failed views tried again, a checkpoint, feeds with many deltas compacted, old files deleted."""
         if self.frontier >= self.log.end and any(self.failures.due(name) for name in self.failures.known):
             self.mark("retry")  # the step over it does
-        if time.monotonic() - self.checkpointed < self.settings.checkpoint_seconds:
-            return
-        self.checkpoint()
+        if time.monotonic() - self.checkpointed >= self.settings.checkpoint_seconds:
+            self.checkpoint()
+        elif self.undone_s >= self.settings.checkpoint_seconds * AGAIN:
+            self.save()
+
+    def save(self) -> None:
+        """Make the state durable as it is after the last step: a start goes on from there."""
+        self.durable = self.kept.checkpoint()
+        self.catalog.put_checkpoint(self.number, self.durable)
+        self.undone_s = 0.0
 
     def checkpoint(self) -> None:
         for compiled in self.views.values():
             base = self.catalog.base(compiled.feed)
             if len(self.catalog.outputs(base[0] if base else -1, self.number, compiled.feed)) > COMPACT_FILES:
                 self.compact(compiled.feed)
-        self.durable = self.kept.checkpoint()
-        self.catalog.put_checkpoint(self.number, self.durable)
+        self.save()
         self.forget()
         self.checkpointed = time.monotonic()
 

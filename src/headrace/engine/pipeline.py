@@ -32,7 +32,7 @@ from headrace.engine.maintain import Maintainer, columns
 from headrace.engine.plan import called, changes
 from headrace.engine.quarantined import Quarantined
 from headrace.engine.query import query
-from headrace.engine.reopen import reopen
+from headrace.engine.reopen import look_at_state, reopen
 from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
@@ -102,6 +102,7 @@ class Pipeline:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
         self.catalog = Catalog(snapshot.catalog_path(self.project.path))
+        looking = look_at_state(self.catalog)
         self.log = LogWriter(self.folder / "log")
         self.clock = Clock(self.folder / "log")
         self.spark = open_session(self.project.settings)
@@ -110,6 +111,7 @@ class Pipeline:
             self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell,
             refuses=lambda: {table for source in self.sources.values() for table in source.refuses},
         )  # fmt: skip
+        looking.join()
         self.recovered = reopen(self.maintainer, self.compiler)
         self.quarantine.begin()
 

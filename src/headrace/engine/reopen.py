@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
+from headrace.catalog.store import Catalog
 from headrace.engine.compile import Compiler
+from headrace.engine.kept import check_all
 from headrace.engine.maintain import Maintainer
 from headrace.model.definition import ViewDefinition
+from headrace.model.errors import HeadraceError
+
+
+def look_at_state(catalog: Catalog) -> threading.Thread:
+    """Read the state of the newest checkpoint through while Spark starts; to be joined before ``reopen``.
+
+    What is found sound is not read again; what is not, `reopen` looks at itself, and tells.
+    """
+    found = catalog.checkpoint()
+
+    def look() -> None:
+        with contextlib.suppress(HeadraceError, OSError):
+            check_all(found[1] if found is not None else {})
+
+    thread = threading.Thread(target=look, name="headrace-state", daemon=True)
+    thread.start()
+    return thread
 
 
 def reopen(maintainer: Maintainer, compiler: Compiler) -> bool:
