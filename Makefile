@@ -20,8 +20,9 @@ setup: .venv/ready ## Install the product and its tools into .venv (again only w
 	@$(PYTHON) tools/prepare.py venv
 	@touch $@
 
-test-deps: setup ## Install a PostgreSQL server for tests and examples when there is none
+test-deps: setup ## Install a PostgreSQL and a MariaDB server for tests and examples when there is none
 	@$(BIN)/python tools/prepare.py postgres
+	@$(BIN)/python tools/prepare.py mariadb
 
 test: setup test-deps ## Run every test, JOBS=2 files at a time; ARGS="tests/sql -k join" runs some
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)

@@ -1,4 +1,4 @@
-"""Prepare a checkout: ``venv`` makes .venv, ``postgres`` sees to a PostgreSQL server for tests and examples.
+"""Prepare a checkout: ``venv`` makes .venv, ``postgres`` and ``mariadb`` see to servers for tests and examples.
 
 ``make setup`` and ``make test-deps`` call it. It needs the standard library alone, for it runs before anything is
 installed. What it cannot install itself it names, with the command that does.
@@ -38,9 +38,24 @@ install() { apt-get install -y --no-install-recommends postgresql; }
 install || { apt-get update && install; }
 """
 
+FIND_MARIADB = """
+from headrace.testing.mariadb import find_binaries
+try:
+    print(find_binaries()["mariadbd"].parent)
+except RuntimeError:
+    pass
+"""
+# The server's binaries alone: of these packages none makes a server or starts one.
+INSTALL_MARIADB = """
+set -e
+export DEBIAN_FRONTEND=noninteractive
+install() { apt-get install -y --no-install-recommends mariadb-server-core mariadb-client-core; }
+install || { apt-get update && install; }
+"""
+
 
 def main(arguments: list[str]) -> int:
-    tasks = {"venv": prepare_venv, "postgres": prepare_postgres}
+    tasks = {"venv": prepare_venv, "postgres": prepare_postgres, "mariadb": prepare_mariadb}
     if len(arguments) != 1 or arguments[0] not in tasks:
         return stop("tools/prepare.py needs one of: " + ", ".join(tasks))
     return tasks[arguments[0]]()
@@ -117,10 +132,36 @@ def prepare_postgres() -> int:
     return 0 if postgres_folder() else stop("no PostgreSQL server was found: apt-get install postgresql")
 
 
+def prepare_mariadb() -> int:
+    """A MariaDB server: one that is there, else Debian's packages; without it its tests are left out."""
+    found = folder(FIND_MARIADB)
+    if found:
+        say(f"MariaDB: {found}")
+        return 0
+    as_root = root_command()
+    if as_root is not None and shutil.which("apt-get"):
+        say("installing MariaDB from Debian's packages")
+        command = [*as_root, "sh", "-c", INSTALL_MARIADB]
+        if subprocess.call(command, stdin=subprocess.DEVNULL) == 0 and folder(FIND_MARIADB):
+            return 0
+    advice = (
+        "no MariaDB server was found: apt-get install --no-install-recommends mariadb-server-core mariadb-client-core"
+    )
+    if os.environ.get("CI"):
+        return stop(advice)
+    say(f"{advice}; the tests that need one are left out")
+    return 0
+
+
 def postgres_folder() -> str:
-    """The folder of ``initdb`` and ``postgres`` that the tests will use, or nothing; the product's test kit says."""
+    """The folder of ``initdb`` and ``postgres`` that the tests will use, or nothing."""
+    return folder(FIND_POSTGRES)
+
+
+def folder(find: str) -> str:
+    """Where a server's programs are, or nothing; the product's test kit says."""
     answer = subprocess.run(
-        [str(VENV / "bin" / "python"), "-c", FIND_POSTGRES], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
+        [str(VENV / "bin" / "python"), "-c", find], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
     )
     return answer.stdout.strip()
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.formats import values as formats
 from headrace.model import transaction as model
 from headrace.model.schema import Column, Relation
 from headrace.sources.connectors.postgres import changes, columns, pgoutput
@@ -214,7 +215,7 @@ def test_values_are_gathered_from_where_they_lie(places: list[tuple[int, int] | 
     starts, lengths = np.array([place or (99, 5) for place in places], np.int64).reshape(-1, 2).T
     valid = np.array([place is not None for place in places], np.bool_)
     expected = [None if place is None else data.tobytes()[place[0] : sum(place)] for place in places]
-    assert columns.gather(data, starts, lengths, valid).to_pylist() == expected
+    assert formats.gather(data, starts, lengths, valid).to_pylist() == expected
 
 
 elements = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8))

@@ -14,6 +14,7 @@ CODES: dict[str, str] = {
     "config.invalid": "A configuration value has the wrong type or form.",
     "config.secret": "A secret reference cannot be resolved.",
     "config.unknown_type": "No connector of that type exists.",
+    "config.library": "A connector needs a library that is not installed.",
     # sql
     "sql.syntax": "The SQL text cannot be parsed.",
     "sql.refused": "The SQL contains something that is not admitted in a view.",

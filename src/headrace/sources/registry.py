@@ -10,6 +10,7 @@ from headrace.model.errors import HeadraceError
 REGISTRY: dict[str, str] = {
     "files": "headrace.sources.connectors.files.connector.FilesSource",
     "http": "headrace.sources.connectors.http.connector.HttpSource",
+    "mysql": "headrace.sources.connectors.mysql.connector.MysqlSource",
     "postgres": "headrace.sources.connectors.postgres.connector.PostgresSource",
 }
 
@@ -21,5 +22,16 @@ def load(type_name: str, where: str = "") -> type:
         hint = f"did you mean '{near[0]}'?" if near else f"known types: {', '.join(sorted(REGISTRY))}"
         raise HeadraceError("config.unknown_type", f"no source of type '{type_name}'", where=where, next=hint)
     module, _, attribute = REGISTRY[type_name].rpartition(".")
-    loaded: type = getattr(import_module(module), attribute)
+    try:
+        loaded: type = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("headrace"):
+            raise
+        raise HeadraceError(
+            "config.library",
+            f"the library for sources of type '{type_name}' is not installed",
+            where=where,
+            why=str(error),
+            next=f"pip install 'headrace[{type_name}]'",
+        ) from error
     return loaded

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats import values
 from headrace.formats.types import arrow as arrow_types
 from headrace.model import transaction as model
 from headrace.model.errors import HeadraceError
@@ -63,31 +64,6 @@ def decode(
                     decoder = _Decoder(relation, rows, chosen[run], of_run, lsn_of, sent, places)
                     parts.setdefault(relation.name, []).append(decoder.table())
     return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
-
-
-def inserts(relation: Relation, table: pa.Table, *, emptied: bool = False) -> pa.Table:
-    """The change table of one transaction (ordinal 0) that inserts every row of ``table``; ``emptied``: in place of
-    all that the relation held.
-    """
-    operations = np.full(table.num_rows + emptied, model.INSERT, dtype=np.int8)
-    operations[:emptied] = model.TRUNCATE
-    columns = [
-        pa.chunked_array([pa.nulls(int(emptied), column.type), *column.chunks], column.type) for column in table.columns
-    ]
-    control = [pa.array(np.zeros(len(operations), dtype=np.int32)), pa.array(operations)]
-    fields = [pa.field(model.ORDINAL, pa.int32()), pa.field(model.OPERATION, pa.int8())]
-    schema = pa.schema([*fields, *arrow_types.schema(relation.columns)])
-    return pa.Table.from_arrays([*control, *columns], schema=schema)
-
-
-def numbered(decoded: Mapping[str, pa.Table]) -> tuple[list[int], dict[str, pa.Table]]:
-    """The transactions that ``decoded`` has changes of, and these with the transactions numbered from 0."""
-    kept = np.unique(np.concatenate([table[model.ORDINAL].to_numpy() for table in decoded.values()]))
-    tables = {}
-    for name, table in decoded.items():
-        ordinals = np.searchsorted(kept, table[model.ORDINAL].to_numpy()).astype(np.int32)
-        tables[name] = table.set_column(0, table.schema.field(0), pa.array(ordinals))
-    return kept.tolist(), tables
 
 
 def _pieces(messages: Sequence[bytes]) -> Iterator[slice]:
@@ -150,7 +126,7 @@ class _Decoder:
             texts = self._texts(ordered, number)
             try:
                 arrays.append(columns.convert(texts, column.type))
-            except columns.UnfitValue as error:
+            except values.UnfitValue as error:
                 raise self._unfit(int(ordered.message[error.row]), column.name, error) from error
         fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=False)]
         return pa.Table.from_arrays(arrays, schema=pa.schema([*fields, *arrow_types.schema(self.relation.columns)]))
@@ -257,7 +233,7 @@ class _Decoder:
         return self._column(rows.kinds, rows.starts, rows.lengths, number)
 
     def _column(self, kinds: Kinds, starts: Integers, lengths: Integers, number: int) -> pa.BinaryArray:
-        return columns.gather(self.rows.bytes, starts[number], lengths[number], kinds[number] == pgoutput.TEXT)
+        return values.gather(self.rows.bytes, starts[number], lengths[number], kinds[number] == pgoutput.TEXT)
 
     def _need_identity(self, messages: Integers) -> None:
         if self.relation.updates or not len(messages):
@@ -270,9 +246,9 @@ class _Decoder:
             next="drop the views that read it, give the table a primary key, then create the views again",
         )
 
-    def _unfit(self, message: int, column: str, error: columns.UnfitValue) -> RefusedTransaction:
+    def _unfit(self, message: int, column: str, error: values.UnfitValue) -> RefusedTransaction:
         problem = f"column {column}: the value {error.text!r} cannot be carried"
-        advice = columns.remedy(self.relation.name, column)
+        advice = values.remedy(self.relation.name, column)
         return self._refuse(message, "source.row", problem, why=error.why, next=advice)
 
     def _torn(self, message: int, column: int) -> RefusedTransaction:

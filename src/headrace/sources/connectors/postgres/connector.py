@@ -18,6 +18,7 @@ from headrace.model.finding import Finding
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
+from headrace.sources.change_tables import numbered
 from headrace.sources.connectors.postgres import announce, changes, form, introspect, position, setup, watch
 from headrace.sources.connectors.postgres.altered import Altered, Loss, Notes
 from headrace.sources.connectors.postgres.config import PostgresOptions
@@ -330,7 +331,7 @@ class PostgresSource(Source):
             if self._refused is not None:
                 raise self._refused
             return None
-        kept, tables = changes.numbered(decoded)
+        kept, tables = numbered(decoded)
         tail = self._position_tail()
         at = ((position.text(received.end_lsns[number], tail), received.committed_us[number]) for number in kept)
         return TransactionBatch(tuple(TransactionOrigin(self.name, *each) for each in at), tables)

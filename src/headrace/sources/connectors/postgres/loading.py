@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from headrace.sources.change_tables import inserts
 from headrace.sources.connectors.postgres import changes
 from headrace.sources.connectors.postgres.form import Form
 from headrace.sources.connectors.postgres.pgoutput import Integers
@@ -31,7 +32,7 @@ class Loading:
     ) -> dict[str, pa.Table]:  # fmt: skip
         """The tables as one transaction: ``contents``, and what came since ``point``, in place of what was ``held``."""
         tables = {
-            t.relation.name: changes.inserts(t.relation, contents[t.relation.name], emptied=t.relation.name in held)
+            t.relation.name: inserts(t.relation, contents[t.relation.name], emptied=t.relation.name in held)
             for t in self.snapshot.tables
         }
         for name, table in self.since(point, layout).items():

@@ -13,6 +13,7 @@ import pyarrow as pa
 from psycopg import sql
 from pyarrow import csv
 
+from headrace.formats import values
 from headrace.formats.types import arrow as arrow_types
 from headrace.model.errors import HeadraceError
 from headrace.sources.connectors.postgres import columns, setup, wire
@@ -129,13 +130,13 @@ class Snapshot:
         for column, text in zip(table.relation.columns, texts.columns, strict=True):
             try:
                 arrays.append(columns.convert(text.combine_chunks(), column.type))
-            except columns.UnfitValue as error:
+            except values.UnfitValue as error:
                 raise HeadraceError(
                     "source.row",
                     f"table {table.relation.name}: column {column.name}: the value {error.text!r} cannot be carried",
                     where=f"LSN {lsn_text(point)}, in the first copy of the table",
                     why=error.why,
-                    next="correct the row, or " + columns.remedy(table.relation.name, column.name),
+                    next="correct the row, or " + values.remedy(table.relation.name, column.name),
                 ) from error
         return pa.Table.from_arrays(arrays, schema=arrow_types.schema(table.relation.columns))
 

@@ -1,0 +1,1 @@
+"""MySQL and MariaDB row-based binary log as a source."""
