@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from headrace.catalog import project
-from headrace.model.definition import FunctionFile, Settings, SinkDefinition, SourceDefinition, ViewDefinition
+from headrace.model.definition import (
+    FunctionFile,
+    Retention,
+    Settings,
+    SinkDefinition,
+    SourceDefinition,
+    ViewDefinition,
+)
 from headrace.model.errors import HeadraceError
 
 GOOD = {
@@ -180,3 +187,35 @@ def test_aliases_cannot_blow_a_file_up(tmp_path: Path) -> None:
 def test_an_empty_key_declares_a_multiset(tmp_path: Path) -> None:
     write(tmp_path, {**GOOD, "sinks/some.yaml": "type: postgres\nkeys:\n  revenue: []\n"})
     assert project.read(tmp_path).sinks[1].keys == {"revenue": ()}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("keep: 7 days", Retention(keep_s=604_800.0)),
+        ("keep: 90 min\n  keep_size: 10 GiB", Retention(keep_s=5400.0, keep_bytes=10 << 30)),
+        ("keep_size: 1.5MB\n  wait_for: []", Retention(keep_bytes=1_500_000, wait_for=())),
+        ("wait_for: [pg]", Retention(wait_for=("pg",))),
+    ],
+)
+def test_how_long_the_log_is_kept(tmp_path: Path, written: str, expected: Retention) -> None:
+    folder = write(tmp_path, {"sinks/pg.yaml": "type: duckdb\npath: x\n", MAIN: f"retention:\n  {written}\n"})
+    assert project.read(folder).settings.retention == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "line", "text"),
+    [
+        ("keep: 7", 2, "'keep' is 7"),
+        ("keep: 0 days", 2, "'keep' is '0 days'"),
+        ("keep_size: 3 days", 2, "'keep_size' is '3 days'"),
+        ("keep: 1 day\n  kep_size: 1 GiB", 3, "unknown key 'kep_size'"),
+        ("wait_for: pg", 2, "'wait_for' must be a list of sinks"),
+        ("wait_for: [pq]", 2, "names the sink 'pq', which is not there"),
+    ],
+)
+def test_what_cannot_say_how_long_the_log_is_kept(tmp_path: Path, written: str, line: int, text: str) -> None:
+    folder = write(tmp_path, {"sinks/pg.yaml": "type: duckdb\npath: x\n", MAIN: f"retention:\n  {written}\n"})
+    with pytest.raises(HeadraceError) as caught:
+        project.read(folder)
+    assert (caught.value.where, text in str(caught.value)) == (f"headrace.yaml:{line}", True)

@@ -109,7 +109,7 @@ def test_show_of_a_table_now_at_a_commit_and_at_a_time(tmp_path: Path) -> None:
     assert show(tmp_path, "clicks", "--csv", "--at", "0").stdout == "page,n\n"
 
 
-def test_show_at_a_commit_that_is_not_there_and_of_a_view_is_refused(tmp_path: Path) -> None:
+def test_show_at_a_commit_that_is_not_there_and_of_a_view_that_has_not_run_is_refused(tmp_path: Path) -> None:
     made = RandomLog(5)
     made.grow(project(tmp_path) / ".headrace/log", 3)
     done = show(tmp_path, "orders", "--at", "4")
@@ -118,5 +118,5 @@ def test_show_at_a_commit_that_is_not_there_and_of_a_view_is_refused(tmp_path: P
     assert json.loads(done.stderr)["error"]["next"] == "did you mean 'orders'?"
     (tmp_path / "views").mkdir()
     (tmp_path / "views/revenue.sql").write_text("SELECT 1")
-    done = show(tmp_path, "revenue", "--at", "2")
-    assert (done.returncode, "--at is for tables" in done.stderr) == (2, True)
+    done = show(tmp_path, "revenue", "--at", "2", "--json")
+    assert (done.returncode, json.loads(done.stderr)["error"]["code"]) == (1, "view.unknown")

@@ -18,8 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog, StepShape
 from headrace.engine import bases, retain
+from headrace.engine.quarantine import Quarantine
 from headrace.formats.json_tables import rows
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
@@ -29,6 +31,8 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
 from headrace.model.transaction import INSERT, UPDATE, TransactionBatch, TransactionOrigin
 from headrace.serve import replay
+from headrace.serve.quarantine import HEAD, there
+from headrace.state.run import write_run
 from random_log import RELATIONS, SOURCE, RandomLog, history
 
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -316,3 +320,31 @@ def test_a_big_table_is_replayed_in_shares(tmp_path: Path, monkeypatch: pytest.M
     assert found["id"].to_pylist() == list(range(total))
     assert found["a"].to_pylist()[:: count // 10] == ["0", "1", "2", "3", *["4"] * 10]
     assert time.monotonic() - began < 120
+
+
+def test_what_was_set_aside_before_the_base_stays_in_the_quarantine(tmp_path: Path) -> None:
+    """A table that is made again from a base sets aside again what came behind it, and nothing from before."""
+    made = RandomLog(6)
+    state = project(tmp_path) / ".headrace"
+    made.grow(state / "log", 100, segment_bytes=SEGMENT)
+    begin = removed(tmp_path, 80)
+    catalog = Catalog(state / "catalog.db")
+    kept = Quarantine(state, catalog, frozenset, lambda event: None)
+
+    def file(step: int, commits: list[int]) -> SetAside:
+        path = state / f"{step}.arrow"
+        head = [pa.array(commits), pa.array([1] * len(commits)), pa.array(["insert"] * len(commits))]
+        rest = [pa.array(["why"] * len(commits)), pa.array([None] * len(commits), pa.binary())]
+        write_run(path, pa.table([*head, *rest, pa.array(commits)], names=[*HEAD, "id"]))
+        return SetAside("orders", step, str(path), len(commits))
+
+    (state / "quarantine").mkdir()
+    files = [file(1, [3, 5]), file(2, [begin - 1, begin, begin + 1]), file(3, [begin + 2])]
+    catalog.put_set_aside([*files, SetAside("clicks", 1, "elsewhere", 7)])
+    kept.begin([], RELATIONS["orders"], 9, 100)
+    orders = [entry for entry in catalog.set_aside() if entry.relation == "orders"]
+    assert orders[0] == files[0]
+    assert [rows["_commit"].to_pylist() for _, rows in there(catalog, orders)] == [[3, 5], [begin - 1, begin]]
+    assert [entry.rows for entry in orders] == [2, 2]
+    assert [entry.rows for entry in catalog.set_aside() if entry.relation == "clicks"] == [7]
+    catalog.close()

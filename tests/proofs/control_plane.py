@@ -2,13 +2,14 @@
 
 Only what Spark would compute is a stand-in: a step's outputs are made here in Python, from the log and from the runs
 that it keeps, and written by the product's own operator. A process of this takes what its source still has to give,
-one transaction after the other, until the sink has all of it.
+one transaction after the other, until the sink has all of it; now and then the log's beginning goes.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
@@ -26,20 +27,22 @@ from headrace.circuit.operators.publish import Publish
 from headrace.engine import deliver as delivering
 from headrace.engine import forget as forgetting
 from headrace.engine import kept as keeping
-from headrace.engine import maintain
+from headrace.engine import maintain, retain
 from headrace.engine.compile import Compiled
 from headrace.engine.deliver import Deliver
 from headrace.engine.maintain import Maintainer
 from headrace.engine.step import Result
 from headrace.log.append import LogWriter
+from headrace.log.read import LogReader
 from headrace.model.definition import Settings
+from headrace.model.schema import Relation
 from headrace.sinks.base import Sink
 from headrace.sinks.connectors.duckdb.connector import DuckdbSink
 from headrace.sinks.connectors.postgres.connector import PostgresSink
 from headrace.state.arrangement import Arrangement
 from headrace.state.run import HASH, column
 
-FINISHED, LOST, MISPLACED, STUCK = 0, 3, 4, 5  # what a process exits with
+FINISHED, LOST, MISPLACED, STUCK, CHANGED = 0, 3, 4, 5, 6  # what a process exits with
 SEGMENT_BYTES = 4096
 STUCK_S = 20.0
 
@@ -83,6 +86,8 @@ def work(world: World) -> int:
     at = int(log.positions.get(SOURCE, "0"))
     if at < confirmed:
         return LOST
+    if not _adds_up(folder / "log", history, at):
+        return CHANGED
     catalog = Catalog(folder / "catalog.db")
     engine = recovered(folder, catalog, log, each=world.each)
     deliver = Deliver(world.sink(), None, catalog, engine.reader, lambda event: None)
@@ -101,6 +106,7 @@ def work(world: World) -> int:
         if pause == 2:
             _until(deliver, at)
             engine.checkpoint()
+            _shorten(folder, catalog, log)
     _step(engine, deliver)
     if not _until(deliver, at):
         print(f"the sink stays at {deliver.reached}: {deliver.error}", flush=True)
@@ -119,6 +125,8 @@ def recovered(folder: Path, catalog: Catalog, log: LogWriter, *, each: bool) -> 
         with catalog.transaction():
             for schema in VIEWS:
                 catalog.put_view(ViewRecord(schema, "", "", "live", "", 0))
+            for name in KEPT:
+                catalog.put_relation(SOURCE, Relation(name, VIEWS[0].columns))
     settings = Settings(transactions="each" if each else "grouped")
     engine = Plain(MagicMock(), folder, catalog, log, settings, lambda event: None)
     engine.recover({}, {s.name: cast(Compiled, SimpleNamespace(schema=s, feed=f"{s.name}@1")) for s in VIEWS})
@@ -138,6 +146,24 @@ def without_spark() -> None:
 
 def _confirm(told: int, after: int, upto: int) -> None:
     os.write(told, b"".join(b"%d\n" % n for n in range(after + 1, upto + 1)))
+
+
+def _shorten(folder: Path, catalog: Catalog, log: LogWriter) -> None:
+    """Retention at its keenest: the log goes up to where it may."""
+    plan = retain.planned(folder / "log", catalog, log.roll(), None)
+    if plan.segments:
+        assert retain.carry_out(folder, catalog, log, plan) is not None
+
+
+def _adds_up(log: Path, history: History, at: int) -> bool:
+    """Whether the log's base and what lies behind it are the tables after the transaction ``at``."""
+    reader = LogReader(log)
+    found = {name: Counter[tuple[int, int]]() for name in KEPT}
+    for name, rows in found.items():
+        for batch in reader.read(reader.refs(0, at), name, 0, at):
+            for row in batch.to_pylist():
+                rows[row["id"], row["amount"]] += 1 - row["_op"]
+    return all({r: n for r, n in rows.items() if n} == history.held[at][name] for name, rows in found.items())
 
 
 def _step(engine: Maintainer, deliver: Deliver) -> None:

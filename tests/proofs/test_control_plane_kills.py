@@ -24,7 +24,12 @@ POINTS = (6, 40, 0)  # how many calls of a run are killed at; 0: each of them
 WRONG_MAX = 2  # then it is known well enough
 TELLING = {"fsync", "fdatasync", "rename", "sendto"}
 SPREAD = 250  # about so many calls take a recovery and a few transactions
-ENDS = {3: "the log lacks what was acknowledged", 4: "a transaction has another place", 5: "the sink is stuck"}
+ENDS = {
+    3: "the log lacks what was acknowledged",
+    4: "a transaction has another place",
+    5: "the sink is stuck",
+    6: "the log is other rows",
+}
 
 
 def chosen(calls: list[str], rng: random.Random) -> list[int]:

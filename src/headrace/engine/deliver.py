@@ -49,6 +49,7 @@ class Deliver(threading.Thread):
         self._before = catalog.sinks().get(sink.name, (0,))[0]  # reached by an earlier process
         self._opened = False
         self._held: dict[str, int] = {}
+        self._left = 0  # where the log began when this sink was last found to be behind that
         self._published = threading.Event()
         self._closed = threading.Event()
         self._asked: queue.Queue[tuple[Callable[[Sink], Any], Future[Any]]] = queue.Queue()
@@ -172,7 +173,7 @@ class Deliver(threading.Thread):
             if not steps:
                 return None
             wanted = self.wanted()
-            complete = steps[0].after <= frontier and frontier >= self.log.base.commit  # else it was left behind
+            complete = steps[0].after <= frontier and not self.left_behind(frontier)
             first = steps[0]
             each = complete and first.shape.each and self.current(wanted, held, first.upto)
             if each:
@@ -224,6 +225,16 @@ class Deliver(threading.Thread):
         origins = dict(self.log.origins(max(frontier, step.after), step.upto))
         found = tuple(origins[commit] for commit in commits)
         return Succession(tuple(commits), found, schemas, deltas, of_row, stale)
+
+    def left_behind(self, frontier: int) -> bool:
+        """Whether the log has no more what follows on ``frontier``: the sink's views come anew. It is told once."""
+        begin = self.log.base.commit
+        if frontier >= begin:
+            return False
+        if frontier and self._left != begin:
+            self._left = begin
+            self.tell({"event": "sink.left_behind", "sink": self.sink.name, "commit": frontier, "first": begin + 1})
+        return True
 
     def wanted(self) -> dict[str, ViewRecord]:
         records = self.catalog.views()

@@ -20,8 +20,8 @@ def forget(
     ``needed``: view -> the least commit of its feed that consumer groups still need; of tables it is of no concern.
     """
     readers = [least - 1 for name, least in needed.items() if name in catalog.views()]
-    reached = [*(reached for reached, _, _ in catalog.sinks().values()), *readers]
-    slowest = min((max(begin, commit) for commit in reached), default=frontier)
+    sinks = [max(begin, reached) for reached, _, _ in catalog.sinks().values()]
+    slowest = min([*sinks, *readers], default=frontier)
     lacking = min((step.number for step in catalog.steps() if step.upto > slowest), default=number)
     before = min(lacking, number - RETAINED_STEPS)
     files: set[str] = set()

@@ -28,6 +28,7 @@ CODES: dict[str, str] = {
     "function.not_allowed": "A view calls a function in Python, and the project's settings do not allow code.",
     # views
     "view.unknown": "There is no view of that name.",
+    "view.not_at": "Nothing tells what a view held at that commit.",
     "view.has_readers": "Other views read this view.",
     "view.failed": "A view stopped because its SQL failed on the data.",
     "view.cycle": "Views read each other in a circle.",

@@ -20,6 +20,7 @@ EPILOG = """
 headrace show revenue
 headrace show revenue --order-by total:desc --limit 5
 headrace show revenue --csv > revenue.csv
+headrace show revenue --at 1042             # as it was published after commit 1042
 headrace show orders                        # a table, as the log has it
 headrace show orders --at 1042              # after commit 1042
 headrace show orders --at 2026-03-01T08:00  # after the last commit by that time
@@ -32,7 +33,7 @@ def run(
     *,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="COMMIT|TIME", help=f"A table as it was after {moment.HINT}."),
+        typer.Option("--at", metavar="COMMIT|TIME", help=f"As it was after {moment.HINT}."),
     ] = None,
     limit: Annotated[
         int | None,
@@ -50,8 +51,11 @@ def run(
     Reads what is published; works beside a running `headrace up` and without one. Of a view that has failed: what
     it held before, on which rows it failed, and why.
 
-    A table is made from the log, at its end or as of any commit or time before: the work is that of all its changes
-    up to there, the memory that of its rows.
+    With --at a view is as it was published: after a step, or after each commit with `transactions: each`; of the last
+    256 steps, and of those that a sink lacks. It is exact or refused, with the nearest commits.
+
+    A table is made from the log, at its end or as of any commit or time that the log still has: the work is that of
+    its changes up to there, the memory that of its rows.
     """
     if csv and json:
         raise typer.BadParameter("--csv and --json cannot be given together")
@@ -59,9 +63,7 @@ def run(
 
     path = folder(project)
     if published.is_view(path, view) or (at is None and not _is_table(path, view)):
-        if at is not None:
-            raise typer.BadParameter(f"--at is for tables, and '{view}' is a view")
-        held = _view(path, published.find(path, view))
+        held = _view(path, published.find(path, view), at)
     else:
         held = _table(path, view, at)
     bound = limit if limit is not None or csv or json else SHOWN
@@ -89,9 +91,12 @@ class _Held:
     failed: dict[str, Any]
 
 
-def _view(path: Path, name: str) -> _Held:
-    from headrace.serve import snapshot
+def _view(path: Path, name: str, at: str | None) -> _Held:
+    from headrace.serve import past, snapshot
 
+    if at:
+        then, schema, rows = past.contents(path, name, *moment.parse(at, "--at"))
+        return _Held({"view": name, "version": schema.version}, then, schema, rows, {})
     failure = snapshot.failure(path, name)
     commit, schema, rows = snapshot.contents(path, name)
     head = {"view": name, "version": schema.version}

@@ -1,0 +1,84 @@
+"""A view as of a commit that it has passed, from its base and the deltas that it has published: no lock, no JVM.
+
+It is exact or refused: within a step that took several commits at once, before the view was made, and while it had
+failed, nothing that was published tells what it held.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.catalog.store import Catalog, StepRecord, ViewRecord
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import ViewSchema
+from headrace.serve import snapshot
+from headrace.serve.history import reader_of
+from headrace.serve.replay import commit_at
+
+BACK = ".back."  # in the folder's name of a delta that brings a view up to date which had failed
+
+
+def contents(
+    project_path: Path, view: str, commit: int | None, time_us: int | None
+) -> tuple[int, ViewSchema, pa.Table]:
+    """(commit, schema, rows with ``_w``) of a view after ``commit``, or as it was at a time.
+
+    At a time (microseconds since the epoch) it is the last commit with contents of its own that sources had committed
+    by then. Raises ``view.not_at`` where the view had none, ``state.missing`` where they are not kept any more,
+    ``view.unknown``, ``log.retained``.
+    """
+    wanted = commit_at(reader_of(project_path), time_us) if time_us is not None else commit or 0
+    catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
+    try:
+        record = snapshot.known(catalog, view)
+        inside = _inside(catalog, wanted)
+        if inside is not None and time_us is not None:
+            wanted, inside = inside.after, None
+        _check(catalog, record, wanted, inside)
+        rows = snapshot.added(record, snapshot.as_of(catalog, record, wanted))
+        return wanted, record.schema, rows
+    finally:
+        catalog.close()
+
+
+def _inside(catalog: Catalog, commit: int) -> StepRecord | None:
+    """The step that took this commit together with later ones, and does not tell them apart."""
+    for step in catalog.steps():
+        if step.after < commit < step.upto and not step.shape.each:
+            return step
+    return None
+
+
+def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord | None) -> None:
+    """Raises ``view.not_at`` where nothing tells what the view held."""
+    name, last = record.schema.name, catalog.last_published()
+    reached = snapshot.reached(catalog, record, last.upto if last else 0)
+    if commit > reached:
+        raise _not_at(name, commit, f"it has reached commit {reached:,}", f"--at {reached}, or without --at")
+    if commit < record.created_commit:
+        made = record.created_commit
+        raise _not_at(name, commit, f"it was made, as it is defined now, at commit {made:,}", f"--at {made}")
+    if inside is not None:
+        why = f"one step took it from commit {inside.after:,} to {inside.upto:,}"
+        next = f"--at {inside.after} or --at {inside.upto}; `transactions: each` in headrace.yaml keeps every one apart"
+        raise _not_at(name, commit, why, next)
+    step = snapshot.step_at(catalog, commit)
+    outputs = catalog.outputs(-1, 1 << 62, record.feed)
+    back = min((o.step for o in outputs if BACK in o.path and o.step > step), default=None)
+    if back is None:
+        return
+    changed = max((o.step for o in outputs if o.step < back), default=None)
+    if changed is None or step > changed:
+        at = _upto(catalog, back)
+        raise _not_at(name, commit, f"it had failed, and came back at commit {at:,}", f"--at {at}")
+
+
+def _upto(catalog: Catalog, number: int) -> int:
+    """The commit up to which a step went."""
+    return next(step.upto for step in catalog.steps() if step.number == number)
+
+
+def _not_at(view: str, commit: int, why: str, next: str) -> HeadraceError:
+    return HeadraceError("view.not_at", f"view {view} has no contents as of commit {commit:,}", why=why, next=next)

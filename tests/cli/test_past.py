@@ -1,0 +1,190 @@
+"""A view as of any commit: exactly what it held then, or a refusal that names the commits that can be asked for.
+
+Method: a catalogue and files of steps written here as the engine writes them, from a random history of weighted rows that
+the test adds up in a plain Counter; some steps take several commits at once, some keep each apart, and a base lies
+somewhere among them. Every commit there ever was is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
+from headrace.log.append import LogWriter
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Column, ViewSchema
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.serve import past
+from headrace.state.run import write_run
+
+COMMAND = Path(sys.executable).with_name("headrace")
+SCHEMA = ViewSchema("sums", 1, (Column("id", "bigint"), Column("n", "bigint")), ("id",))
+BEGIN_US = 1_772_352_000_000_000  # 2026-03-01T08:00Z; commit n is made n seconds later
+Rows = Counter[tuple[int, int]]
+
+
+class Published:
+    """A project with a view; ``held[n]``: what it holds after commit n."""
+
+    def __init__(self, folder: Path, created: int = 0) -> None:
+        self.folder, self.state = folder, folder / ".headrace"
+        (folder / "views").mkdir(parents=True)
+        (folder / "headrace.yaml").write_text("")
+        (folder / "views/sums.sql").write_text("SELECT 1")
+        self.state.mkdir()
+        self.catalog = Catalog(self.state / "catalog.db")
+        self.catalog.put_view(ViewRecord(SCHEMA, "SELECT 1", "f", "live", "", created))
+        self.number, self.upto, self.held = 0, 0, [Rows()]
+
+    def changes(self, rng: random.Random) -> Rows:
+        """What one commit changes."""
+        held = self.held[-1]
+        delta = Rows()
+        for row in rng.sample(sorted(held), min(len(held), rng.randrange(3))):
+            delta[row] -= 1
+        for _ in range(rng.randrange(3)):
+            delta[rng.randrange(9), rng.randrange(5)] += 1
+        self.held.append(Rows({row: n for row in {*held, *delta} if (n := held[row] + delta[row])}))
+        return delta
+
+    def step(self, deltas: list[Rows], *, each: bool = False, folder: str = "") -> None:
+        """A step over as many commits as there are ``deltas``."""
+        self.number += 1
+        after, self.upto = self.upto, self.upto + len(deltas)
+        rows = [
+            (r, instant if each else 1, n) for instant, delta in enumerate(deltas, 1) for r, n in delta.items() if n
+        ]
+        place = self.state / (folder or "steps")
+        place.mkdir(exist_ok=True)
+        path = place / f"{self.number}.arrow"
+        write(path, rows)
+        self.catalog.record_step(self.number, after, self.upto, StepShape(each=each), 0)
+        outputs = [Output(self.number, "sums@1", str(path), len(rows), 0)] if rows else []
+        self.catalog.publish(self.number, outputs, 1)
+
+    def base(self) -> None:
+        """What it holds becomes its base; the deltas stay for who asks for earlier contents."""
+        path = self.state / f"base{self.number}.arrow"
+        write(path, [(row, 0, n) for row, n in self.held[self.upto].items()])
+        self.catalog.put_base("sums@1", self.number, self.upto, [str(path)], len(self.held[self.upto]))
+
+    def at(self, commit: int) -> Rows:
+        found, schema, rows = past.contents(self.folder, "sums", commit, None)
+        assert (found, schema) == (commit, SCHEMA)
+        return Rows({(r["id"], r["n"]): r["_w"] for r in rows.to_pylist()})
+
+    def refused(self, commit: int) -> HeadraceError:
+        with pytest.raises(HeadraceError) as caught:
+            past.contents(self.folder, "sums", commit, None)
+        return caught.value
+
+
+def write(path: Path, rows: list[tuple[tuple[int, int], int, int]]) -> None:
+    columns = {
+        "c0": pa.array([r[0] for r, _, _ in rows], pa.int64()),
+        "c1": pa.array([r[1] for r, _, _ in rows], pa.int64()),
+        "_i": pa.array([i for _, i, _ in rows], pa.int32()),
+        "_w": pa.array([n for _, _, n in rows], pa.int64()),
+    }
+    write_run(path, pa.table(columns))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_commit_is_exact_or_refused(tmp_path: Path, seed: int) -> None:
+    rng, published = random.Random(seed), Published(tmp_path / "p")
+    exact, between = {0}, dict[int, tuple[int, int]]()
+    based = rng.randrange(3, 18)
+    for number in range(20):
+        after, each, size = published.upto, rng.random() < 0.4, rng.randrange(1, 5)
+        published.step([published.changes(rng) for _ in range(size)], each=each)
+        exact |= set(range(after + 1, published.upto + 1)) if each else {published.upto}
+        between |= {} if each else dict.fromkeys(range(after + 1, published.upto), (after, published.upto))
+        if number == based:
+            published.base()
+    assert len(between) > 5 and len(exact) > 20
+    for commit in range(published.upto + 1):
+        if commit in exact:
+            assert published.at(commit) == published.held[commit], commit
+        else:
+            error = published.refused(commit)
+            first, last = between[commit]
+            assert (error.code, f"--at {first} or --at {last}" in error.next) == ("view.not_at", True)
+    error = published.refused(published.upto + 1)
+    assert (error.code, error.why) == ("view.not_at", f"it has reached commit {published.upto}")
+
+
+def test_before_it_was_made_and_while_it_had_failed_it_is_refused(tmp_path: Path) -> None:
+    rng, published = random.Random(5), Published(tmp_path / "p", created=2)
+    published.step([Rows(), Rows()])
+    published.held += [Rows(), Rows()]
+    published.base()
+    for _ in range(3):  # up to commit 5
+        delta = published.changes(rng)
+        delta[50, published.upto] += 1
+        published.held[-1][50, published.upto] += 1
+        published.step([delta])
+    published.step([Rows()])  # it has failed: nothing comes of it
+    published.step([Rows()])
+    held = Rows({(1, 1): 1})
+    back = Rows({row: held[row] - published.held[5][row] for row in {*held, *published.held[5]}})
+    published.step([back], folder="8.back.1")  # commit 8
+    published.held += [Rows(), Rows(), held]
+    delta = published.changes(rng)
+    published.step([delta])
+    for commit in (2, 3, 4, 5, 8, 9):
+        assert published.at(commit) == published.held[commit], commit
+    for commit in (6, 7):
+        error = published.refused(commit)
+        assert (error.code, error.why, error.next) == (
+            "view.not_at", "it had failed, and came back at commit 8", "--at 8",
+        )  # fmt: skip
+    for commit in (0, 1):
+        assert published.refused(commit).why == "it was made, as it is defined now, at commit 2"
+
+
+def test_deltas_that_are_not_kept_any_more(tmp_path: Path) -> None:
+    rng, published = random.Random(6), Published(tmp_path / "p")
+    for _ in range(9):
+        published.step([published.changes(rng)])
+    published.base()
+    published.catalog.forget_outputs("sums@1", 4)
+    published.catalog.forget_steps(5)
+    assert published.at(4) == published.held[4] and published.at(7) == published.held[7]
+    error = published.refused(3)
+    assert (error.code, error.why) == ("state.missing", "the oldest step that is kept begins at commit 4")
+
+
+def show(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [COMMAND, "show", "sums", *arguments, "--json"]
+    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
+
+
+def test_show_of_a_view_at_a_commit_and_at_a_time(tmp_path: Path) -> None:
+    rng, published = random.Random(7), Published(tmp_path / "p")
+    with LogWriter(published.state / "log") as log:
+        for number in range(1, 13):
+            at_us = BEGIN_US + number * 1_000_000
+            log.append(TransactionBatch((TransactionOrigin("s", f"{number}", at_us),)))
+    for size in (3, 4, 5):
+        published.step([published.changes(rng) for _ in range(size)])
+    for asked, commit in (
+        ("7", 7),
+        ("2026-03-01T08:00:07", 7),
+        ("2026-03-01T08:00:09.5Z", 7),
+        ("2026-03-01T09:00", 12),
+    ):
+        answer = json.loads(show(published.folder, "--at", asked).stdout)
+        assert (answer["view"], answer["commit"]) == ("sums", commit)
+        assert Rows(map(tuple, answer["rows"])) == published.held[commit]
+    done = show(published.folder, "--at", "9")
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["code"]) == (1, "view.not_at")
+    assert error["next"].startswith("--at 7 or --at 12; ")
