@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import zlib
+from array import array
 from bisect import bisect_left, bisect_right
 from pathlib import Path
 
@@ -63,9 +64,9 @@ class Segment:
         with memoryview(self._buffer) as view:
             self.header, self.start = unpack_header(view, self.name)
         self.digest = digest(self.header.pack())
-        # The index: one entry a frame, for the frames asked for so far.
-        self._offsets: list[int] = []
-        self._lasts: list[int] = []
+        # The index: one entry a frame, for the frames asked for so far; of plain numbers, as there may be very many.
+        self._offsets = array("q")
+        self._lasts = array("q")
         self._next = self.start
 
     def _map(self) -> None:
