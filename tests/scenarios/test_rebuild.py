@@ -117,3 +117,23 @@ def test_the_printed_command_makes_it_whole(project: ProjectFolder) -> None:
     assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(run))
     assert "error" not in shop.next_command(error)
     shop.catches_up()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_damaged_catalogue_is_made_anew(project: ProjectFolder) -> None:
+    shop = Shop(project)
+    kept = project.path / ".headrace"
+    shop.comes(("a", 1), ("a", 2), ("b", 3))
+    shop.catches_up()
+
+    # The catalogue: everything fails.
+    (kept / "catalog.db").write_bytes(
+        (kept / "catalog.db").read_bytes().replace(b"SELECT page, count", b"SELECT page, couns")
+    )
+    shop.comes(("e", 8), ("e", 9))
+    error = headrace(project.path, "show", "pages")
+    assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(kept / "catalog.db"))
+    assert shop.next_command(error)["catalogue"] is True
+    shop.catches_up()
+    assert "error" not in headrace(project.path, "verify")

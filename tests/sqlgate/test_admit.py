@@ -306,6 +306,22 @@ def test_a_syntax_error_is_sparks_own_sentence(catalyst: Catalyst) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELEC id FROM orders", "SELECT"),
+        ("SELECT id\nFRM orders WHERE id > 1", "FROM"),
+        ("SELECT id FROM orders WERE id = 1", "WHERE"),
+        ("SELECT id FROM orders\nGROP BY id", "GROUP"),
+        ("SELECT id id2 FROM orders JION cust ON true", "JOIN"),
+        ("SELECT a b c FROM orders", ""),
+    ],
+)
+def test_a_misspelt_word_of_sql_is_named(catalyst: Catalyst, text: str, word: str) -> None:
+    error = refusal(admit, catalyst, text, TABLES, "views/x.sql")
+    assert (error.code, error.next) == ("sql.syntax", f"did you mean '{word}'?" if word else "")
+
+
 def test_relations_are_named_as_declared_in_order_of_mention(catalyst: Catalyst) -> None:
     text = "WITH people AS (TABLE cust) SELECT * FROM people JOIN ORDERS USING (id) WHERE id IN (SELECT id FROM CUST)"
     admitted: Admitted = admit(catalyst, text, TABLES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.catalog.database import Database
@@ -105,12 +105,31 @@ class QuarantineTables(Database):
             self._db.execute("delete from set_aside where relation = ?", (relation,))
 
     def gone(self, relation: str) -> set[tuple[int, int]]:
-        """(commit, place) of the table's changes that have left the quarantine. They stay known for ever.
+        """(commit, place) of the table's changes that have left the quarantine.
 
-        A table whose contents are made again from the log sets the same changes aside again.
+        They stay known as long as the log has their transactions: a table whose contents are made again from the log
+        sets the same changes aside again.
         """
         sql = f"select settled.log_commit, place from {_LEFT} where relation = ? and {_GONE}"  # noqa: S608
         return set(self._rows(sql, relation))
+
+    def forget_gone(self, upto: int, written: Mapping[str, Collection[tuple[int, int]]]) -> None:
+        """Of changes that have left, those up to that commit that no file of the quarantine has, by ``written``."""
+        old = self._rows(
+            "select relation, log_commit, place from settled where log_commit <= ?"
+            " and (replay is null or replay in (select number from replay where log_commit is not null))",
+            upto,
+        )
+        with self.transaction():
+            self._db.executemany(
+                "delete from settled where (relation, log_commit, place) = (?, ?, ?)",
+                [row for row in old if row[1:] not in written.get(row[0], ())],
+            )
+            self._db.execute(
+                "delete from replay where log_commit <= ? and number not in (select replay from settled"
+                " where replay is not null union select replay from refused where replay is not null)",
+                (upto,),
+            )
 
     def left(self, change: Change) -> Left | None:
         """How a change left the quarantine; None when it is there, or never was."""

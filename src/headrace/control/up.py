@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from headrace.catalog import place
 from headrace.control import lock
 from headrace.control.running import PipelineVerbs
 from headrace.control.socket import ControlServer
@@ -46,6 +47,7 @@ def run(
     on_tick: Listener,
     make: Make | None = None,
     once: bool = False,
+    as_copy: bool = False,
 ) -> dict[str, Any]:
     """Run ``project`` until ``stopping`` is set (by a signal, or by the verb `stop`); the last status.
 
@@ -53,11 +55,13 @@ def run(
     view that is not live then, is an error.
 
     ``on_event`` hears what the pipeline tells (from its threads), ``on_ready`` the status once every source has begun
-    (where it listens is known then) or failed, ``on_tick`` the status every second. Raises ``project.locked``, and
+    (where it listens is known then) or failed, ``on_tick`` the status every second. ``as_copy``: the project, copied
+    from another one, becomes one of its own. Raises ``project.locked``, ``project.copied``, and
     the ``HeadraceError`` the pipeline failed with. ``make`` builds the pipeline; by default it is the real one.
     """
     dispatcher = Dispatcher(project.path, stopping.set)
     with lock.hold(project.path, "headrace up"), ControlServer(project.path, dispatcher.handle):
+        place.take(project.path, as_copy=as_copy)
         on_event({"event": "starting", "text": "starting Spark"})
         pipeline = (make or _pipeline)(project, on_event)
         try:

@@ -20,6 +20,7 @@ from typing import Any
 
 from headrace.catalog.groups import FILE as GROUPS
 from headrace.catalog.groups import GroupStore
+from headrace.catalog.place import PLACE
 from headrace.catalog.project import HISTORY, STATE, read
 from headrace.catalog.store import ANEW, Catalog
 from headrace.engine.connectors import make_source
@@ -130,7 +131,8 @@ def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]
             raise _damaged(backup / place, "it is missing, shorter, or has other bytes than were written")
         done += size
     (target / STATE).chmod(0o700)
-    (target / STATE / HISTORY).unlink(missing_ok=True)
+    for name in (HISTORY, PLACE):
+        (target / STATE / name).unlink(missing_ok=True)
     project = read(target)
     anew = [d.name for d in project.sources if make_source(d, project).copies]
     catalog = Catalog(catalog_path(target))

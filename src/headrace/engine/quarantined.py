@@ -22,6 +22,7 @@ from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, Form, RefusedRow, TransactionBatch, TransactionOrigin
 from headrace.serve import quarantine
 from headrace.serve.quarantine import FOLDER, Chosen, Found
+from headrace.state.run import column
 
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
@@ -157,6 +158,7 @@ class Quarantined:
         with maintainer.lock:
             held = {path for pinned in maintainer.pins.values() for path in pinned}
         sweep(self._pipeline.folder / FOLDER, self._pipeline.catalog, held)
+        forget(self._pipeline.catalog, LogReader(self._pipeline.folder / "log").base.commit)
 
     def _send(self, wanted: Chosen, made: Callable[[Found], Changes], wait_s: float) -> dict[str, Any]:
         pipeline = self._pipeline
@@ -233,6 +235,20 @@ def recount(catalog: Catalog, tables: Iterable[str]) -> None:
         SetAside(entry.relation, entry.step, entry.path, changes.num_rows)
         for entry, changes in quarantine.there(catalog, files)
     )
+
+
+def forget(catalog: Catalog, base: int) -> None:
+    """What has left by commits that the log has only in its base, and that no file has, need not be known any more.
+
+    No table that is made again would set it aside again.
+    """
+    written: dict[str, set[tuple[int, int]]] = {}
+    for entry in catalog.set_aside() if base else ():
+        rows = quarantine.written(entry)
+        places = zip(*(column(rows, name).tolist() for name in quarantine.HEAD[:2]), strict=True)
+        written.setdefault(entry.relation, set()).update(places)
+    if base:
+        catalog.forget_gone(base, written)
 
 
 def sweep(folder: Path, catalog: Catalog, held: Iterable[str] = ()) -> None:

@@ -9,6 +9,7 @@ CODES: dict[str, str] = {
     "project.locked": "Another process runs this project.",
     "project.not_running": "The command needs a running `headrace up`.",
     "project.exists": "The folder already holds a project.",
+    "project.copied": "The project is a copy of another one that is still there.",
     "backup.damaged": "A backup is not whole, or its bytes are not those that were written.",
     "config.unknown_key": "A configuration file has a key that is not known.",
     "config.invalid": "A configuration value has the wrong type or form.",

@@ -157,10 +157,15 @@ def there(catalog: Catalog, files: Iterable[SetAside]) -> Iterator[tuple[SetAsid
     for entry in files:
         if entry.relation not in gone:
             gone[entry.relation] = catalog.gone(entry.relation)
-        rows = open_run(entry.path)
-        if HEAD[1] not in rows.column_names:
-            rows = rows.add_column(1, HEAD[1], pa.array(_counted(column(rows, HEAD[0]))))
-        yield entry, without(gone[entry.relation], rows)
+        yield entry, without(gone[entry.relation], written(entry))
+
+
+def written(entry: SetAside) -> pa.Table:
+    """All changes of a file, those too that have left: ``HEAD``, then the table's columns."""
+    rows = open_run(entry.path)
+    if HEAD[1] in rows.column_names:
+        return rows
+    return rows.add_column(1, HEAD[1], pa.array(_counted(column(rows, HEAD[0]))))
 
 
 def without(gone: Collection[tuple[int, int]], changes: pa.Table) -> pa.Table:

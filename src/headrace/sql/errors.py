@@ -17,6 +17,8 @@ PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 _PLACES = (re.compile(r"line (\d+),? pos (\d+)"), re.compile(r"line (\d+), position (\d+)"))
 _UNKNOWN_COLUMN = ("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "FIELD_NOT_FOUND", "UNRESOLVED_USING_COLUMN_FOR_JOIN")
 
+_EXCERPT = re.compile(r"== SQL[^\n]*==\n(.*)\n(-*)\^", re.DOTALL)
+
 # What to write instead, by Spark's error class.
 _REWRITES = {
     "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_PYTHON_UDF": (
@@ -30,6 +32,13 @@ _REWRITES = {
         "apply DISTINCT, or the condition of FILTER, in a subquery below"
     ),
 }
+# Words that a query may stop at when they are misspelt.
+_WORDS = (
+    "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "ORDER", "BY", "HAVING", "LIMIT", "JOIN", "INNER", "LEFT", "RIGHT",
+    "FULL", "OUTER", "CROSS", "LATERAL", "ON", "USING", "UNION", "ALL", "INTERSECT", "EXCEPT", "WITH", "AS",
+    "CASE", "WHEN", "THEN", "ELSE", "END", "BETWEEN", "LIKE", "AND", "OR", "NOT", "NULL", "EXISTS", "OVER", "PARTITION",
+    "WINDOW", "INTERVAL", "QUALIFY", "VALUES", "RECURSIVE",
+)  # fmt: skip
 
 
 def place(where: str, line: int | None, column: int | None) -> str:
@@ -49,7 +58,26 @@ def origin_place(where: str, node: Any) -> str:
 
 def syntax_error(error: ParseException, where: str) -> HeadraceError:
     condition, message = _sentence(error)
-    return HeadraceError("sql.syntax", message, where=_place_in(str(error), where), why=f"Spark: {condition}")
+    text = str(error)
+    return HeadraceError(
+        "sql.syntax", message, where=_place_in(text, where), why=f"Spark: {condition}", next=_misspelt(text)
+    )
+
+
+def _misspelt(text: str) -> str:
+    """A word of SQL that is almost the one before where the parser stopped, taken for a name, or the one there."""
+    found = _EXCERPT.search(text)
+    if found is None:
+        return ""
+    at = len(found[2])  # the caret stands below the character
+    lines = found[1].split("\n")
+    behind = re.match(r"\w+", lines[-1][at:])
+    before = re.findall(r"\w+", "\n".join([*lines[:-1], lines[-1][:at]]))[-1:]
+    for word in (*before, *([behind[0]] if behind else ())):
+        close = get_close_matches(word.upper(), _WORDS, n=1, cutoff=0.7)
+        if close and close[0] != word.upper():
+            return f"did you mean '{close[0]}'?"
+    return ""
 
 
 def analysis_error(error: Exception, where: str) -> HeadraceError:

@@ -35,6 +35,9 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="End when all that the sources hold now is in the views and the sinks.")
     ] = False,
+    as_copy: Annotated[
+        bool, typer.Option("--as-copy", help="The folder is a copy of another project: make it one of its own.")
+    ] = False,
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -48,6 +51,9 @@ def run(
 
     With --once it takes every file that is there and a database up to where it is at the start, brings views and
     sinks up to date and ends with exit status 0; with 1 when a source, a view or a sink fails.
+
+    A folder that was copied with its .headrace is refused while the original is there; --as-copy gives it an id of
+    its own, after its sinks were pointed elsewhere.
     """
     from headrace.catalog.project import read
     from headrace.control import up
@@ -59,7 +65,10 @@ def run(
     told = _Told(definitions, json, stopping)
     told.take_signals()
     try:
-        status = up.run(definitions, stopping, on_event=told.event, on_ready=told.ready, on_tick=told.tick, once=once)
+        status = up.run(
+            definitions, stopping, on_event=told.event, on_ready=told.ready, on_tick=told.tick, once=once,
+            as_copy=as_copy,
+        )  # fmt: skip
         if once and not stopping.is_set():
             told.done(status)
     finally:

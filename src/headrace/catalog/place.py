@@ -1,0 +1,69 @@
+"""Where a project's state lies: a folder that was copied with all that is in it is told from one that was moved.
+
+A copy has the original's id, and with it the slot at a PostgreSQL server and the names in sinks: both would be one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from headrace.catalog.project import HISTORY, STATE
+from headrace.model.errors import HeadraceError
+
+PLACE = "place"  # the file with the path of the state's folder, its device and inode
+_OWN = ("id", HISTORY, PLACE, "confirmed")  # what makes a project itself, in files and folders
+
+
+def take(project: Path, *, as_copy: bool = False) -> None:
+    """At a start: the state lies here from now on. ``as_copy``: it becomes a project of its own.
+
+    Raises ``project.copied`` while the folder that this one was copied from is there with the same state.
+    """
+    home = project.resolve() / STATE
+    if as_copy:
+        for name in _OWN:
+            file = home / name
+            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+    here = _seen(home)
+    original = _original(home, here)
+    if original is not None:
+        raise HeadraceError(
+            "project.copied", f"this project is a copy of {original.parent}, which is still there",
+            where=str(home.parent),
+            why="both have one id: they would take the same slot at a source, and the same tables in a sink, from each "
+            "other",
+            next="go on with one of the two and remove the other; or point the sinks here somewhere else, and "
+            "`headrace up --as-copy` makes it a project of its own",
+        )  # fmt: skip
+    if _read(home) != here:
+        partial = home / f".{PLACE}"
+        partial.write_text(json.dumps(here))
+        partial.rename(home / PLACE)
+
+
+def _original(home: Path, here: list[str | int]) -> Path | None:
+    """The folder that this one was copied from, if it is there as it was then."""
+    before = _read(home)
+    if before is None or before[1:] == here[1:]:  # new, at its place, or moved within a disk
+        return None
+    there = Path(str(before[0]))
+    try:
+        same = _seen(there) == before and (there / "id").read_bytes() == (home / "id").read_bytes()
+    except OSError:
+        return None
+    return there if same else None
+
+
+def _seen(home: Path) -> list[str | int]:
+    found = home.stat()
+    return [str(home), found.st_dev, found.st_ino]
+
+
+def _read(home: Path) -> list[str | int] | None:
+    try:
+        found: list[str | int] = json.loads((home / PLACE).read_text())
+    except (OSError, ValueError):
+        return None
+    return found

@@ -1,0 +1,63 @@
+"""Goal: of a project and its copy only one runs under one id; what was moved, or put back from a backup, just runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.catalog import place
+from headrace.catalog.project import history, identity, read
+from headrace.model.errors import HeadraceError
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A project that has run."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/headrace.yaml").write_text("name: shop\n")
+    assert identity(read(tmp_path / "shop")) and history(read(tmp_path / "shop"))
+    place.take(tmp_path / "shop")
+    return tmp_path / "shop"
+
+
+def known_by(project: Path) -> tuple[str, str]:
+    return identity(read(project)), history(read(project))
+
+
+def test_a_copy_is_refused_while_the_original_is_there(shop: Path) -> None:
+    copy = shop.with_name("copy")
+    shutil.copytree(shop, copy)
+    for _ in range(2):
+        with pytest.raises(HeadraceError, match="--as-copy") as raised:
+            place.take(copy)
+        assert raised.value.code == "project.copied" and str(shop) in raised.value.what
+    place.take(shop)  # the original goes on
+    (shop / ".headrace/id").unlink()  # as `headrace drop --all` leaves it
+    place.take(copy)
+
+
+def test_as_a_copy_it_is_a_project_of_its_own(shop: Path) -> None:
+    copy = shop.with_name("copy")
+    (shop / ".headrace/confirmed").mkdir()
+    shutil.copytree(shop, copy)
+    before = known_by(shop)
+    place.take(copy, as_copy=True)
+    mine = known_by(copy)
+    assert mine[0] != before[0] and mine[1] != before[1] and known_by(shop) == before
+    assert not (copy / ".headrace/confirmed").exists()
+    for project in (shop, copy, shop):
+        place.take(project)
+    assert (known_by(shop), known_by(copy)) == (before, mine)
+
+
+def test_what_was_moved_goes_on(shop: Path) -> None:
+    before = known_by(shop)
+    moved = shop.rename(shop.with_name("moved"))
+    place.take(moved)
+    elsewhere = moved.with_name("elsewhere")
+    shutil.copytree(moved, elsewhere)  # as to another disk
+    shutil.rmtree(moved)
+    place.take(elsewhere)
+    assert known_by(elsewhere) == before
