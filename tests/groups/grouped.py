@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from headrace.catalog.groups import FILE, needed
 from headrace.catalog.store import Catalog
 from headrace.serve.groups import Groups
 from random_log import RELATIONS, SOURCE, RandomLog
@@ -39,6 +40,10 @@ class World:
     def groups(self) -> Groups:
         """As a process opens them."""
         return Groups(self.folder, lambda: self.now)
+
+    def needed(self) -> dict[str, int] | None:
+        """What the engine hears of the groups."""
+        return needed(self.folder / ".headrace" / FILE)
 
     def feed(self, table: str) -> list[int]:
         """The commits that change a table."""

@@ -47,7 +47,7 @@ class History:
             leased = sum(held.leased and held.until > self.world.now for held in model.open.values())
             found = tuple(shown[key] for key in ("frontier", "read", "in_flight", "waiting", "dead"))
             assert found == (model.frontier, model.read, leased, len(model.open) - leased, len(model.dead))
-        assert self.groups.needed() == {"orders": min(model.frontier for model in self.models.values()) + 1}
+        assert self.world.needed() == {"orders": min(model.frontier for model in self.models.values()) + 1}
 
     def read(self, name: str) -> None:
         most, consumer = self.random.choice([1, 2, 7]), self.random.choice("ab")
@@ -156,4 +156,4 @@ def test_all_that_is_not_acknowledged_comes_until_it_is(tmp_path: Path) -> None:
                     settled.append(delivery.commit)
         world.now += rng.choice([11, 11, -100]) * SECOND
     assert sorted(settled) == world.feed("orders")
-    assert (groups.read("g"), groups.needed()) == ([], {"orders": groups.group("g").read + 1})
+    assert (groups.read("g"), world.needed()) == ([], {"orders": groups.group("g").read + 1})

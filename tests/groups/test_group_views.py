@@ -7,6 +7,7 @@ Method: random feeds written here as the engine writes them; what readers add up
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headrace.catalog.groups import FILE, needed
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.engine.forget import forget
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
 from headrace.model.group import GroupDelivery
 from headrace.model.schema import Column, ViewSchema
+from headrace.serve import snapshot
 from headrace.serve.groups import Groups
 from headrace.state.run import write_run
 
@@ -87,9 +90,12 @@ class Views:
         self.compact()
         self.catalog.publish(self.number, [], 1)
 
-    def forget(self, groups: Groups) -> None:
+    def needed(self) -> dict[str, int] | None:
+        return needed(self.folder / ".headrace" / FILE)
+
+    def forget(self) -> None:
         live = {record(self.version).feed}
-        kept = forget(self.catalog, self.number, self.end, live, groups.needed())
+        kept = forget(self.catalog, self.number, self.end, live, self.needed())
         for file in self.folder.glob("*.arrow"):
             if str(file) not in kept:
                 file.unlink()
@@ -139,25 +145,25 @@ def test_readers_that_are_slow_get_every_step_whole(tmp_path: Path, seed: int, e
         if rng.random() < 0.05:
             views.compact()
         if rng.random() < 0.05:
-            views.forget(groups)
+            views.forget()
         drain(groups, "quick", readers["quick"], views)
         if rng.random() < 0.1:
             drain(groups, "slow", readers["slow"], views, rng.randrange(8))
         if turn == 3:
             drain(groups, "away", readers["away"], views)
     views.compact()
-    views.forget(groups)
+    views.forget()
     for name, reader in readers.items():
         drain(groups, name, reader, views)
         assert +reader.rows == views.held[views.end]
         assert reader.snapshots == 1, name
-    assert groups.needed() == {"v": min(groups.group(n).read for n in ("quick", "slow", "away")) + 1}
+    assert views.needed() == {"v": min(groups.group(n).read for n in ("quick", "slow", "away")) + 1}
     for _ in range(RETAINED_STEPS + 10):
         views.step()
     for name in ("quick", "slow", "away"):
         drain(groups, name, readers[name], views)
     views.compact()
-    views.forget(groups)
+    views.forget()
     drain(groups, "loose", readers["loose"], views)
     assert (+readers["loose"].rows, readers["loose"].snapshots) == (views.held[views.end], 2)
 
@@ -173,7 +179,7 @@ def test_an_edited_view_comes_anew_and_the_lease_of_its_old_rows_is_over(tmp_pat
         views.step()
     before = groups.read("g", "r", 2)
     views.edit()
-    views.forget(groups)
+    views.forget()
     (anew,) = groups.read("g", "r", 2)
     assert (anew.commit, anew.snapshot) == (views.end, True)
     reader.take(anew)
@@ -199,7 +205,7 @@ def test_a_delivery_comes_again_as_it_was_also_when_a_base_holds_it(tmp_path: Pa
     for _ in range(RETAINED_STEPS + 20):
         views.step()
     views.compact()
-    views.forget(groups)
+    views.forget()
     views.now += 6_000_000
     again = groups.read("g", "r", len(first))
     assert [changes(d) for d in again] == [changes(d) for d in first]
@@ -219,3 +225,43 @@ def test_where_a_group_may_begin(tmp_path: Path) -> None:
     assert refused.value.code == "group.position"
     with pytest.raises(HeadraceError, match=r"source\.no_table"):
         groups.create("other", "w")
+
+
+def test_a_file_that_cannot_be_read_holds_everything_and_stops_nothing(tmp_path: Path) -> None:
+    views = Views(tmp_path, 6)
+    for _ in range(4):
+        views.step()
+    groups = views.groups()
+    groups.create("g", "v", start="now")
+    groups.close()
+    file = tmp_path / ".headrace" / FILE
+    file.write_bytes(file.read_bytes()[:100] + b"x" * 4000)
+    for _ in range(RETAINED_STEPS + 10):
+        views.step()
+    views.compact()
+    views.forget()
+    assert views.needed() is None
+    assert len(views.catalog.steps()) == views.number
+    with pytest.raises(HeadraceError) as damaged:
+        views.groups().read("g")
+    assert damaged.value.code == "state.corrupt"
+    file.unlink()
+    views.forget()
+    assert len(views.catalog.steps()) < views.number
+
+
+def test_watching_from_inside_a_step_that_has_no_later_change(tmp_path: Path) -> None:
+    """Of a step with each transaction apart, of which all changes are behind the reader, nothing comes."""
+    views = Views(tmp_path, 1, each=True)
+    views.number = 1
+    views.held |= {3: Counter({7: 1})}
+    views.catalog.record_step(1, 0, 3, StepShape(each=True), 0)
+    views.catalog.publish(1, [views.file("1", [(1, 7, 1)])], 1)
+    views.step()
+    stop = threading.Event()
+    for commit, delta in snapshot.follow(tmp_path, "v", 2, stop):
+        assert commit > 3
+        assert delta.num_rows
+        stop.set()
+        return
+    assert views.held[6] == views.held[3]

@@ -41,6 +41,7 @@ class GroupStore:
         self._lock = threading.RLock()
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
         self._db.execute("pragma busy_timeout=30000")
+        self._check(path)
         self._db.execute("pragma journal_mode=wal")
         self._db.execute("pragma synchronous=full")
         with self.transaction():
@@ -53,6 +54,21 @@ class GroupStore:
             raise HeadraceError(
                 "state.layout", f"the groups have layout {layout}, this version knows {LAYOUT}", where=str(path),
                 next="use the version of Headrace that wrote them; nothing was changed",
+            )  # fmt: skip
+
+    def _check(self, path: Path) -> None:
+        """Raises ``state.corrupt``. Work: one reading of the file, which is small."""
+        try:
+            found = self._db.execute("pragma integrity_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # busy, or not to be opened: not damaged
+                raise
+            found = str(error)
+        if found != "ok":
+            self._db.close()
+            raise HeadraceError(
+                "state.corrupt", "the file of the consumer groups is damaged", where=str(path),
+                why=" ".join(found.split()), next="put it back from a backup, or remove it and make the groups anew",
             )  # fmt: skip
 
     def close(self) -> None:
@@ -302,21 +318,29 @@ class GroupStore:
         first = self._rows(sql, group.name)[0][0]
         return group.read if first is None else int(first) - 1
 
-    def needed(self) -> dict[str, int]:
-        """Relation -> the least commit of its feed that a group with ``hold`` still needs."""
-        found: dict[str, int] = {}
-        with self.transaction():
-            for group in self.groups():
-                if group.hold:
-                    least = self.frontier(group) + 1
-                    found[group.relation] = min(least, found.get(group.relation, least))
-        return found
-
     def copy_to(self, path: Path) -> None:
         """All of it, as it is now, into a new file."""
         with self._lock, closing(sqlite3.connect(path)) as copy:
             self._db.backup(copy)
             copy.execute("pragma journal_mode=delete")
+
+
+def needed(path: Path) -> dict[str, int] | None:
+    """Relation -> the least commit of its feed that a group with ``hold`` still needs; None: that cannot be read.
+
+    One query that waits for no writer: the engine asks.
+    """
+    least = (
+        "select relation, min(coalesce((select min(log_commit) from delivery where owner = name and payload is null),"
+        " read + 1)) from consumer_group where hold group by relation"
+    )
+    if not path.exists():
+        return {}
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            return dict(db.execute(least).fetchall())
+    except sqlite3.Error:
+        return None
 
 
 def _with_reader(row: Open, now_us: int) -> bool:

@@ -10,16 +10,23 @@ RETAINED_STEPS = 256  # published steps kept for readers that follow, beside wha
 
 
 def forget(
-    catalog: Catalog, number: int, frontier: int, live: Collection[str], needed: Mapping[str, int], begin: int = 0
+    catalog: Catalog,
+    number: int,
+    frontier: int,
+    live: Collection[str],
+    needed: Mapping[str, int] | None,
+    begin: int = 0,
 ) -> set[str]:
     """Forgets what lies behind step ``number`` at commit ``frontier``; the files of feeds that are named still.
 
     ``begin``: the commit that the log begins behind; a sink that lacks earlier ones was left behind.
     ``live``: the feeds of views that are kept. Of these stays every delta after the frontier of the slowest sink, its
     first one too, whether or not a base holds it: contents at that sink's commit are the base without those.
-    ``needed``: view -> the least commit of its feed that consumer groups still need; of tables it is of no concern.
+    ``needed``: view -> the least commit of its feed that consumer groups still need, of tables it is of no concern;
+    None: not known, they may need all there is.
     """
-    readers = [least - 1 for name, least in needed.items() if name in catalog.views()]
+    views = catalog.views()
+    readers = [0] if needed is None else [least - 1 for name, least in needed.items() if name in views]
     sinks = [max(begin, reached) for reached, _, _ in catalog.sinks().values()]
     slowest = min([*sinks, *readers], default=frontier)
     lacking = min((step.number for step in catalog.steps() if step.upto > slowest), default=number)

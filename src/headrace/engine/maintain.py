@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headrace.catalog.groups import FILE as GROUPS
+from headrace.catalog.groups import needed
 from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
@@ -35,7 +37,6 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
-from headrace.serve.groups import needed
 from headrace.state.rows import consolidate
 from headrace.state.run import checksum, open_run, write_run
 
@@ -461,7 +462,7 @@ class Maintainer:
     def forget(self) -> None:
         """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
         live = {c.feed for c in self.views.values()} | {r.feed for r in self.failures.records.values()}
-        needs = needed(self.folder.parent)
+        needs = needed(self.folder / GROUPS)
         also = forget(self.catalog, self.number, self.frontier, live, needs, self.reader.base.commit)
         with self.lock:
             for pinned in self.pins.values():

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog.groups import FILE as GROUPS
+from headrace.catalog.groups import needed
 from headrace.catalog.store import Catalog
 from headrace.engine import bases
 from headrace.log.append import LogWriter
@@ -21,7 +23,6 @@ from headrace.log.retain import based_on, boundary
 from headrace.model.clock import CLOCK
 from headrace.model.definition import Retention
 from headrace.model.schema import Relation
-from headrace.serve.groups import needed
 
 HOLD_S = 30.0  # how long the removal waits for who reads the log from its beginning
 
@@ -65,9 +66,11 @@ def holders(catalog: Catalog, wait_for: Collection[str] | None) -> list[Holder]:
 
 def readers(log: Path, catalog: Catalog) -> list[Holder]:
     """Of each table what consumer groups with ``hold`` still need; of views that is not in the log."""
-    tables = catalog.relations().keys() - catalog.views().keys()
-    least = {name: commit for name, commit in needed(log.parent.parent).items() if name in tables}
-    return [Holder(commit - 1, f"the consumer groups of {name}") for name, commit in least.items()]
+    least = needed(log.parent / GROUPS)
+    if least is None:
+        return [Holder(0, "the consumer groups, whose file cannot be read")]
+    views = catalog.views().keys()
+    return [Holder(at - 1, f"the consumer groups of {name}") for name, at in least.items() if name not in views]
 
 
 def planned(log: Path, catalog: Catalog, wanted: int, wait_for: Collection[str] | None) -> Plan:

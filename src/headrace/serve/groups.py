@@ -114,11 +114,6 @@ class Groups:
         store = self._existing()
         return [self._shown(group) for group in store.groups()] if store is not None else []
 
-    def needed(self) -> dict[str, int]:
-        """Table or view -> the least commit of its feed that groups with ``hold`` still need. Others do not hold."""
-        store = self._existing()
-        return store.needed() if store is not None else {}
-
     # -- reading --------------------------------------------------------------------------------------------
 
     def read(
@@ -345,15 +340,6 @@ class Groups:
         store = self._existing()
         assert store is not None  # a group of it was found before
         return store
-
-
-def needed(project_path: Path) -> dict[str, int]:
-    """See ``Groups.needed``."""
-    groups = Groups(project_path)
-    try:
-        return groups.needed()
-    finally:
-        groups.close()
 
 
 def _within(name: str, value: float, least: float, most: float) -> None:
