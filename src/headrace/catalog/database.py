@@ -88,7 +88,8 @@ class Database:
                 "state.layout",
                 f"the catalogue has layout {layout}, this version knows {LAYOUT}",
                 where=str(path),
-                next="use the version of Headrace that wrote it; nothing was changed",
+                next="use the version of Headrace that wrote it (a later one goes back with "
+                f"`headrace migrate --to {LAYOUT}`); nothing was changed",
             )
         self._counts = True
 
