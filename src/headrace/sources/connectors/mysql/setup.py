@@ -61,7 +61,10 @@ def failure(error: BaseException, where: str) -> HeadraceError:
     if 1000 <= code < 2000 and code not in _UNREACHED:
         return HeadraceError("source.setup", "the server refuses a command", where=where, why=f"{code}: {why}")
     what, hint = "the server cannot be reached", "check host, port and database, and that the server runs"
-    if "certificate" in why or "SSL" in why or "TLS" in why:
+    if "support" in why and "SSL" in why:
+        what = "the server cannot be trusted: it has no TLS"
+        hint = "give the server a certificate; `tls: off` sends everything, the password's proof too, for all to read"
+    elif "certificate" in why or "SSL" in why or "TLS" in why:
         what = "the server cannot be trusted: its certificate is not accepted"
         hint = "give the authority that signed the server's certificate as tls_ca; tls says how strict to be"
     return HeadraceError("source.connect", what, where=where, why=why, next=hint)

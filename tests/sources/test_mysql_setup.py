@@ -1,0 +1,213 @@
+"""Goal: what a server or a user lacks is told with the SQL that gives it; what the server has lost is told and copied.
+
+Method: a real MariaDB with users of few rights, settings changed while it runs, and its log purged or begun anew.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from headrace.model.finding import MISSING, OK, WARNING, Finding
+from headrace.sources import registry
+from headrace.sources.connectors.mysql import connector, snapshot
+from headrace.testing.mariadb import MariadbServer
+from mariadb_server import Followed, followed, mariadb_server
+from postgres_server import fails
+
+__all__ = ["followed", "mariadb_server"]  # fixtures
+
+pytestmark = pytest.mark.mariadb
+
+
+def made(followed: Followed, **options: Any) -> connector.MysqlSource:
+    return connector.MysqlSource("s", {**followed.server.options(followed.database), **options})
+
+
+def found(source: connector.MysqlSource, state: str) -> list[Finding]:
+    return [finding for finding in source.examine(lambda name: True) if finding.state == state]
+
+
+@pytest.fixture
+def table(followed: Followed) -> Followed:
+    followed.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+    return followed
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ({"port": 1}, "source.connect", "check host, port and database"),
+        ({"user": "nobody_known"}, "source.auth", "check user and password"),
+        ({"password": "wrong"}, "source.auth", "check user and password"),
+        ({"database": "not_there"}, "source.connect", "check host, port and database"),
+        ({"tls": "verify"}, "source.connect", "give the server a certificate"),
+        ({"tables": {"x": "tt"}}, "source.no_table", "did you mean"),
+        ({"as_text": ["t.idd"]}, "config.invalid", "did you mean 't.id'?"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_to_do(table: Followed, options: dict[str, Any], code: str, said: str) -> None:
+    assert said in fails(code, made(table, **options).relations).next
+
+
+def test_secrets_are_references_and_are_not_told(table: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails("config.secret", made(table, password="env:NOT_THERE").relations)
+    monkeypatch.setenv("SHOP_PASSWORD", "s3cret-and-wrong")
+    error = fails("source.auth", made(table, password="env:SHOP_PASSWORD").relations)
+    assert "s3cret" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"hots": "x"}, "did you mean 'host'?"),
+        ({"as_text": ["t"]}, "table.column"),
+        ({"tls": "require", "tls_ca": "x.pem"}, "tls_ca"),
+        ({"server_id": 0}, "server_id"),
+    ],
+)
+def test_options_are_checked(mariadb_server: MariadbServer, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(Exception, match=said.replace("?", r"\?")):
+        connector.MysqlSource("s", {**mariadb_server.options("d"), **options})
+
+
+def test_rights_are_asked_for_one_by_one_and_suffice(table: Followed) -> None:
+    user = f"u_{table.database}"
+    table.server.sql(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'pw'")
+    try:
+        table.server.sql(f"GRANT INSERT ON {table.database}.* TO '{user}'@'%'")
+        source = made(table, user=user, password="pw")
+        error = fails("source.rights", source.start, frozenset({"t"}), None)
+        assert f"GRANT REPLICATION SLAVE ON *.* TO `{user}`@`%`" in error.next
+        statements = [finding.next.removeprefix("as an administrator: ") for finding in found(source, MISSING)]
+        assert [statement.partition(" TO ")[0] for statement in statements] == [
+            "GRANT REPLICATION SLAVE ON *.*", "GRANT BINLOG MONITOR ON *.*", f"GRANT SELECT ON `{table.database}`.`t`",
+        ]  # fmt: skip
+        assert any("lacks rights" in text for text in source.warnings(frozenset({"t"})))
+        for statement in statements:
+            table.server.sql(statement)
+        assert found(source, MISSING) == []
+        table.tables, table.source = ("t",), source
+        table.begin("t", user=user, password="pw")
+        table.does("INSERT INTO t VALUES (3)")
+        table.source.close()
+        table.source = made(table, user=user, password="pw")
+        table.source.start(frozenset({"t"}), table.position)
+        table.does("INSERT INTO t VALUES (4)")
+        assert table.copied_anew() == []
+    finally:
+        table.server.sql(f"DROP USER '{user}'@'%'")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "right"),
+    [("binlog_format", "MIXED", "ROW"), ("binlog_row_image", "MINIMAL", "FULL"), ("log_bin_compress", "ON", "OFF")],
+)
+def test_settings_that_lose_changes_are_refused(table: Followed, name: str, value: str, right: str) -> None:
+    table.server.sql(f"SET GLOBAL {name} = '{value}'")
+    try:
+        error = fails("source.setup", table.source.start, frozenset({"t"}), None)
+        assert f"{name} is {value}" in error.what and f"SET GLOBAL {name} = " in error.next
+        assert any(f"SET GLOBAL {name}" in finding.next for finding in found(table.source, MISSING))
+    finally:
+        table.server.sql(f"SET GLOBAL {name} = '{right}'")
+    assert found(table.source, MISSING) == []
+    assert {finding.state for finding in table.source.examine(lambda name: True)} == {OK}
+
+
+def test_rows_that_come_without_all_columns_stop_the_source(table: Followed) -> None:
+    table.run("CREATE TABLE w (id int PRIMARY KEY, a int, b int)", "INSERT INTO w VALUES (1, 1, 1)")
+    table.begin("w")
+    table.run("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE w SET a = 2")
+    assert "table w: a row came without all of its columns" in table.stops("source.setup").what
+
+
+def test_what_the_log_does_not_hold_is_warned_of(table: Followed) -> None:
+    table.run(
+        "CREATE TABLE child (id int, t int, CONSTRAINT belongs FOREIGN KEY (t) REFERENCES t (id) ON DELETE CASCADE)",
+        "CREATE TABLE old (id int PRIMARY KEY) ENGINE = MyISAM",
+    )
+    told = table.source.warnings(frozenset({"t", "child", "old"}))
+    assert len(told) == 3
+    assert any("belongs" in text and "ON DELETE CASCADE" in text for text in told)
+    assert any("MyISAM" in text and "ENGINE = InnoDB" in text for text in told)
+    assert any("child has no primary key" in text for text in told)
+    assert {finding.what for finding in found(table.source, WARNING)} == set(told)
+
+
+def test_a_table_without_transactions_is_followed_statement_by_statement(table: Followed) -> None:
+    table.run("CREATE TABLE old (id int PRIMARY KEY, v int) ENGINE = MyISAM", "INSERT INTO old VALUES (1, 1)")
+    table.begin("old", "t")
+    table.run("BEGIN", "INSERT INTO old VALUES (2, 2)", "INSERT INTO t VALUES (9)", "UPDATE old SET v = 5", "COMMIT")
+    table.catches_up()
+    table.is_same()
+
+
+def test_a_purged_log_is_told_and_the_difference_copied(table: Followed) -> None:
+    table.begin("t")
+    table.source.close()
+    table.run("INSERT INTO t VALUES (3)", "DELETE FROM t WHERE id = 1")
+    table.server.sql("FLUSH BINARY LOGS")
+    last = table.end().partition(":")[0]
+    give_up = time.monotonic() + 20
+    while len(table.server.sql("SHOW BINARY LOGS")) > 1:  # kept until the server notices that its reader has gone
+        assert time.monotonic() < give_up
+        table.server.sql(f"PURGE BINARY LOGS TO '{last}'")
+        time.sleep(0.1)
+    table.restarts()
+    table.catches_up()
+    table.is_same()
+    (event,) = [event for event in table.told if event["event"] == "source.copied_anew"]
+    assert "no more" in event["why"] and "may be lost" in event["text"]
+    table.told.clear()
+    table.restarts()
+    table.does("INSERT INTO t VALUES (5)")
+    assert table.copied_anew() == []
+
+
+def test_a_log_begun_anew_and_another_server_are_told(mariadb_server: MariadbServer) -> None:
+    """The new log is as long as the old one was, so that its files and places are there again."""
+    del mariadb_server
+    with MariadbServer() as server:
+        server.sql("CREATE DATABASE d")
+        one = Followed(server, "d")
+        try:
+            one.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(100))")
+            one.begin("t")
+            one.does("INSERT INTO t VALUES (1, 'x')")
+            one.source.close()
+            server.sql("RESET MASTER")
+            for number in range(2, 60):
+                one.run(f"INSERT INTO t VALUES ({number}, repeat('y', 100))")
+            one.restarts()
+            one.catches_up()
+            one.is_same()
+            (event,) = [event for event in one.told if event["event"] == "source.copied_anew"]
+            assert "GTIDs" in event["why"]
+            one.told.clear()
+            server.sql("SET GLOBAL server_id = 7")
+            one.restarts()
+            one.catches_up()
+            one.is_same()
+            (event,) = [event for event in one.told if event["event"] == "source.copied_anew"]
+            assert "another server (mariadb/7, before mariadb/1)" in event["why"]
+        finally:
+            one.close()
+
+
+def test_the_copy_as_mysql_makes_it_joins_too(table: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MySQL tells no place with a snapshot: writers wait for a moment. MariaDB can be used so as well."""
+    monkeypatch.setattr(snapshot, "_of_mariadb", snapshot._behind_a_lock)
+    table.begin("t")
+    table.is_same()
+    table.does("INSERT INTO t VALUES (3)")
+
+
+def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("No module named 'pymysql'", name="pymysql")
+
+    monkeypatch.setattr(registry, "import_module", missing)
+    assert fails("config.library", registry.load, "mysql").next == "pip install 'headrace[mysql]'"
