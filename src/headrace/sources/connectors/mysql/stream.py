@@ -132,6 +132,7 @@ class BinlogStream:
             resume_stream=True,
             log_file=place.file,
             log_pos=place.offset,
+            freeze_schema=True,  # a table is described once for its number, and has another one when it was altered
             only_events=_EVENTS,
             filter_non_implemented_events=False,
             only_schemas=self.followed.databases,
@@ -226,7 +227,8 @@ class BinlogStream:
     def _take(self, event: Any) -> None:
         if isinstance(event, events.RotateEvent):
             self._file = event.next_binlog
-            self._fields.clear()
+            if event.timestamp:  # a new file, in which numbers of tables may begin anew; else only its name is told
+                self._fields.clear()
             self._hear(Place.of(self._file, event.position))
             return
         if isinstance(event, TableMapEvent):
