@@ -51,10 +51,12 @@ simulate: setup ## Run simulated histories with faults; ARGS="--seed 7" repeats 
 	$(BIN)/python tests/proofs/simulation/simulate.py $(ARGS)
 
 prove-quick: setup test-deps ## Kill, hold and damage what must not lose anything, for about five minutes; the last line tells how often
-	HEADRACE_PROVE=quick $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
+	HEADRACE_PROVE=quick $(BIN)/pytest -q $(PROOFS) --timeout=0 --durations=8 $(ARGS)
 
-prove: setup test-deps ## The same at every call of the control plane; hours on two cores. HEADRACE_SEED=2 draws others
+prove: setup test-deps ## The same at every call of the control plane, and kills of the whole product; hours on two cores. HEADRACE_SEED=2 draws others
 	HEADRACE_PROVE=long HEADRACE_LOG_IMAGES=100 HEADRACE_LOG_FLIPS=10000 HEADRACE_LOG_KILLS=200 $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
+	HEADRACE_KILLS=100 $(BIN)/pytest -q -s tests/scenarios/test_kills.py --timeout=0 $(ARGS)
+	HEADRACE_KILLS=50 $(BIN)/pytest -q -s tests/scenarios/test_spark_dies.py --timeout=0 $(ARGS)
 
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 	$(BIN)/python -m benchmarks.quick $(ARGS)

@@ -1,13 +1,11 @@
 """Processes that follow a PostgreSQL into a log, as the product does, until they are killed; and what a log then holds.
 
-No Spark: the real source, the engine's own thread for it and the real log. Each is forked from a server that has
-loaded everything and started nothing, so that it is at work at once.
+No Spark: the real source, the engine's own thread for it and the real log.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from forked import FORKED
 
 from headrace.engine.ingest import Ingest
 from headrace.log.append import LogWriter
@@ -25,8 +24,6 @@ from headrace.sources.connectors.postgres.connector import PostgresSource
 
 SOURCE = "bank"
 WAIT_S = 60.0
-_forked = multiprocessing.get_context("forkserver")
-_forked.set_forkserver_preload(["follower", "headrace.sources.connectors.postgres.connector"])
 
 
 def follow(folder: str, dsn: str, tables: Sequence[str], options: dict[str, Any]) -> None:
@@ -50,7 +47,7 @@ class Followed:
         self.process: ForkServerProcess | None = None
 
     def start(self, tables: Sequence[str]) -> None:
-        self.process = _forked.Process(target=follow, args=(str(self.folder), self.dsn, tables, self.options))
+        self.process = FORKED.Process(target=follow, args=(str(self.folder), self.dsn, tables, self.options))
         self.process.start()
 
     def kill(self) -> None:

@@ -20,7 +20,7 @@ from proof_report import SEED, SIZE, Proof
 from headrace.testing.postgres import PostgresServer
 
 TRANSACTIONS = 6
-POINTS = (6, 40, 0)  # how many calls of a run are killed at; 0: each of them
+POINTS = (6, 24, 0)  # how many calls of a run are killed at; 0: each of them
 WRONG_MAX = 2  # then it is known well enough
 TELLING = {"fsync", "fdatasync", "rename", "sendto"}
 SPREAD = 250  # about so many calls take a recovery and a few transactions

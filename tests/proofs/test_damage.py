@@ -30,7 +30,7 @@ from headrace.serve import snapshot, sound
 from headrace.sinks.base import Sink
 from headrace.state import run
 
-FLIPS = (100, 400, 3500)
+FLIPS = (100, 250, 3500)
 FLIPS_CATALOGUE = (200, 1000, 5000)
 TRANSACTIONS = 14
 

@@ -22,7 +22,7 @@ from proof_report import SEED, SIZE, Proof
 sys.path.append(str(Path(__file__).parents[1] / "groups"))
 from grouped import World
 
-POINTS = (8, 60, 0)  # how many calls of a run are killed at; 0: each of them
+POINTS = (8, 24, 0)  # how many calls of a run are killed at; 0: each of them
 WRONG_MAX = 2
 
 

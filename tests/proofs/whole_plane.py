@@ -7,7 +7,6 @@ works until it is killed.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 from bank import KEPT, SOURCE
 from control_plane import recovered, without_spark
+from forked import FORKED
 
 from headrace.catalog.store import Catalog
 from headrace.engine.deliver import Deliver
@@ -28,8 +28,6 @@ from headrace.sinks.connectors.postgres.connector import PostgresSink
 from headrace.sources.connectors.postgres.connector import PostgresSource
 
 MOVE_S = 90.0  # on a machine that is shared
-_forked = multiprocessing.get_context("forkserver")
-_forked.set_forkserver_preload(["whole_plane", "follower"])
 
 
 def work(folder: str, source: str, sinks: Mapping[str, str], each: bool) -> None:
@@ -70,7 +68,7 @@ class Plane:
         self.process: ForkServerProcess | None = None
 
     def start(self) -> None:
-        self.process = _forked.Process(target=work, args=(str(self.folder), self.source, dict(self.sinks), self.each))
+        self.process = FORKED.Process(target=work, args=(str(self.folder), self.source, dict(self.sinks), self.each))
         self.process.start()
 
     @property

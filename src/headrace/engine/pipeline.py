@@ -28,6 +28,7 @@ from headrace.engine.door import Door
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
+from headrace.engine.lost import lost_spark
 from headrace.engine.maintain import Maintainer, columns
 from headrace.engine.plan import called, changes
 from headrace.engine.quarantined import Quarantined
@@ -37,6 +38,7 @@ from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
 from headrace.engine.status import status
+from headrace.engine.step import CircuitFailed
 from headrace.engine.verify import verify
 from headrace.log.append import LogWriter
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
@@ -180,6 +182,8 @@ class Pipeline:
         try:
             while not self._stopping.is_set():
                 self._commanded()
+                if gone := lost_spark(self.spark):
+                    raise gone
                 began = time.monotonic()
                 if self.maintainer.step():
                     self.latest["steps"] += 1
@@ -191,7 +195,8 @@ class Pipeline:
                 self.discover()
                 self.maintainer.tidy()
         except BaseException as error:
-            self.error = no_space(error, self.folder) or error
+            cause = error.cause if isinstance(error, CircuitFailed) else error
+            self.error = no_space(error, self.folder) or lost_spark(self.spark, cause) or error
             self.tell({"event": "engine.failed", "error": str(self.error)})
         finally:
             while not self._commands.empty():

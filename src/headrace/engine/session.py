@@ -13,6 +13,7 @@ from headrace.circuit.operators import REVISION
 from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.archive import place
 from headrace.engine.bridge import remember_names
+from headrace.engine.lost import quiet
 from headrace.engine.standard_error import without_noise
 from headrace.model.definition import Settings
 
@@ -109,6 +110,7 @@ def settled(session: SparkSession, settings: Settings) -> SparkSession:
 
 def _quick(session: SparkSession) -> SparkSession:
     remember_names(session.sparkContext._jvm)
+    quiet(session)
     return session
 
 

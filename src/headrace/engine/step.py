@@ -27,6 +27,7 @@ from headrace.circuit.task import Step
 from headrace.circuit.work import Tally
 from headrace.engine.changes import ReadLog
 from headrace.engine.kept import Kept
+from headrace.engine.lost import WORKERS_LOST_MAX, lost_worker
 from headrace.engine.program import Circuit, Frames, Program
 from headrace.engine.space import no_space
 from headrace.log.read import LogReader
@@ -176,14 +177,13 @@ class Stepper:
 
     def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
         """Run circuits of one level together; on failure one by one, to know whose fault it is. (feed, file) made."""
-        folder = self.fresh(name)
         plan = self.prepared(
             frozenset(c.name for c in circuits), "wide" if wide else "narrow",
             lambda: reduce(DataFrame.unionAll, [self.frames.frame(c, wide=wide) for c in circuits]),
         )  # fmt: skip
         assert plan is not None
         try:
-            rows = plan.run(self.described(step, folder))
+            folder, rows = self.persisting(plan, step, name)
         except Exception as error:
             if len(circuits) == 1:
                 raise CircuitFailed(circuits[0], error, self, step) from error
@@ -191,6 +191,19 @@ class Stepper:
                 self.job([circuit], step, f"{name}.{number}", wide, Result(0))
             raise
         return self.collect(rows, folder, result)
+
+    def persisting(self, plan: Prepared, step: Step, name: str) -> tuple[Path, list[tuple[str, str, int, int]]]:
+        """Run a job, and again where a Python worker was lost: its folder, and what it says it wrote."""
+        left = WORKERS_LOST_MAX
+        while True:
+            folder = self.fresh(name)
+            try:
+                return folder, plan.run(self.described(step, folder))
+            except Exception as error:
+                if not left or not lost_worker(error):
+                    raise
+                left -= 1
+                _log.warning("step %s runs again: a Python worker has ended", name)
 
     def collect(self, rows: list[tuple[str, str, int, int]], folder: Path, result: Result) -> list[tuple[str, str]]:
         """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""

@@ -45,6 +45,7 @@ CODES: dict[str, str] = {
     "state.layout": "Kept files were written by another version of Headrace.",
     "state.full": "What is kept cannot be written: no space is left.",
     "state.mismatch": "A step that ran again after a crash gave a view other rows than it had published.",
+    "spark.lost": "Spark's Java process has ended by itself.",
     # sources
     "source.connect": "The source cannot be reached.",
     "source.auth": "The source refuses the user or the password.",
