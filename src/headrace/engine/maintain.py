@@ -24,7 +24,6 @@ from headrace.engine.compile import Compiled
 from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
 from headrace.engine.forget import forget
 from headrace.engine.kept import Kept
-from headrace.engine.lost import lost_spark
 from headrace.engine.program import Circuit, Program, assemble
 from headrace.engine.quarantine import Quarantine
 from headrace.engine.space import no_space
@@ -198,8 +197,7 @@ class Maintainer:
                     number, after, upto, wide=shape.wide, instants="each" if shape.each else "one", again=again
                 )
             except CircuitFailed as failure:
-                table = failure.circuit.relation is not None
-                if table or no_space(failure, self.folder) or lost_spark(self.spark, failure.cause):
+                if failure.circuit.relation is not None or no_space(failure, self.folder):
                     raise
                 self.fail(failure)
                 continue

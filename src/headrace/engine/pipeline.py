@@ -38,7 +38,6 @@ from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
 from headrace.engine.status import status
-from headrace.engine.step import CircuitFailed
 from headrace.engine.verify import verify
 from headrace.log.append import LogWriter
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
@@ -183,6 +182,8 @@ class Pipeline:
             while not self._stopping.is_set():
                 self._commanded()
                 if gone := lost_spark(self.spark):
+                    if self._stopping.wait(DISCOVER_S):  # a supervisor's signal was for both
+                        break
                     raise gone
                 began = time.monotonic()
                 if self.maintainer.step():
@@ -195,8 +196,7 @@ class Pipeline:
                 self.discover()
                 self.maintainer.tidy()
         except BaseException as error:
-            cause = error.cause if isinstance(error, CircuitFailed) else error
-            self.error = no_space(error, self.folder) or lost_spark(self.spark, cause) or error
+            self.error = no_space(error, self.folder) or lost_spark(self.spark, error) or error
             self.tell({"event": "engine.failed", "error": str(self.error)})
         finally:
             while not self._commands.empty():

@@ -27,7 +27,7 @@ from headrace.circuit.task import Step
 from headrace.circuit.work import Tally
 from headrace.engine.changes import ReadLog
 from headrace.engine.kept import Kept
-from headrace.engine.lost import WORKERS_LOST_MAX, lost_worker
+from headrace.engine.lost import WORKERS_LOST_MAX, lost_spark, lost_worker
 from headrace.engine.program import Circuit, Frames, Program
 from headrace.engine.space import no_space
 from headrace.log.read import LogReader
@@ -74,7 +74,7 @@ class Stepper:
     def run(
         self, number: int, after: int, upto: int, *, wide: bool, instants: str = "one", again: bool = False
     ) -> Result:
-        """Run the step; nothing is state or published yet when this returns. Raises ``CircuitFailed``.
+        """Run the step; nothing is state or published yet when this returns. Raises ``CircuitFailed``, ``spark.lost``.
 
         ``again``: the step was published before a crash, and what it published stays where it is.
         """
@@ -185,6 +185,8 @@ class Stepper:
         try:
             folder, rows = self.persisting(plan, step, name)
         except Exception as error:
+            if gone := lost_spark(self.spark, error):
+                raise gone from error
             if len(circuits) == 1:
                 raise CircuitFailed(circuits[0], error, self, step) from error
             for number, circuit in enumerate(circuits):
