@@ -21,11 +21,13 @@ import pytest
 from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog, StepShape
 from headrace.engine import bases, retain
+from headrace.engine.altered import Lost
 from headrace.engine.quarantine import Quarantine
 from headrace.formats.json_tables import rows
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.log.verify import verify
+from headrace.model.altered import ALTERED
 from headrace.model.definition import Retention
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
@@ -347,4 +349,29 @@ def test_what_was_set_aside_before_the_base_stays_in_the_quarantine(tmp_path: Pa
     assert [rows["_commit"].to_pylist() for _, rows in there(catalog, orders)] == [[3, 5], [begin - 1, begin]]
     assert [entry.rows for entry in orders] == [2, 2]
     assert [entry.rows for entry in catalog.set_aside() if entry.relation == "clicks"] == [7]
+    catalog.close()
+
+
+def test_what_tables_have_lost_is_told_by_a_base_too(tmp_path: Path) -> None:
+    """State that is made anew begins at commit 0: its first step goes over the base, and then over what lies behind."""
+    log = project(tmp_path, {}) / ".headrace/log"
+    with LogWriter(log, segment_bytes=SEGMENT) as writer:
+
+        def tell(column: str, statement: str) -> None:
+            row = {"relation": ["t"], "column": [column], "statement": [statement]}
+            head = {"_t": pa.array([0], pa.int32()), "_op": pa.array([INSERT], pa.int8())}
+            table = pa.table({**head, **{name: pa.array(values) for name, values in row.items()}})
+            writer.append(TransactionBatch((TransactionOrigin("s", "", 0),), {ALTERED.name: table}))
+
+        for column, statement in (("a", "one"), ("b", "two"), ("", "copied"), ("c", "three")):
+            tell(column, statement)
+        writer.roll()
+        tell("d", "four")
+    assert removed(tmp_path, 5) == 4
+    catalog, reader = Catalog(tmp_path / ".headrace/catalog.db"), LogReader(log)
+    lost = Lost(catalog, reader)
+    assert lost.bound(reader.refs(0, 5), 0, 5) == 4
+    assert lost.take(0, 4) and lost.columns("t") == {"c": "three"}
+    assert lost.bound(reader.refs(4, 5), 4, 5) == 5
+    assert lost.take(4, 5) and lost.columns("t") == {"c": "three", "d": "four"}
     catalog.close()

@@ -63,17 +63,21 @@ class Lost:
 
     def bound(self, refs: Iterable[FrameRef], after: int, upto: int) -> int:
         """The end of a step over (after, upto]: no commit in it but the first tells that a table was altered."""
-        later = {commit for commit, *_ in self.rows(refs, after, upto) if commit > after + 1}
+        later = {commit for commit, *_ in self.rows(refs, after, upto) if commit > self._first(after)}
         return min(later, default=upto + 1) - 1
 
     def take(self, after: int, upto: int) -> bool:
         """Take what the first commit of a step tells, if it does."""
-        refs = self.reader.refs(after, min(after + 1, upto))
-        found = self.rows(refs, after, after + 1)
+        first = self._first(after)
+        found = self.rows(self.reader.refs(after, min(first, upto)), after, first)
         with self.catalog.transaction():
             for _, table, column, statement in found:
                 self.put(table, {**self.columns(table), column: statement} if column else {})
         return bool(found)
+
+    def _first(self, after: int) -> int:
+        """The commit that comes after that one; at the log's beginning its base is one."""
+        return max(after + 1, self.reader.base.commit) if after == 0 else after + 1
 
     def rows(self, refs: Iterable[FrameRef], after: int, upto: int) -> list[tuple[int, str, str, str]]:
         """(commit, table, column, statement) of what these commits tell."""

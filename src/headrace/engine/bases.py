@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats import recorded
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.log.base import Part, PartsWriter
 from headrace.log.read import LogReader
@@ -143,11 +144,7 @@ class _Written:
         if self._schema is None or not batch.schema.equals(self._schema):
             self._finish()
             self._schema, self._files = batch.schema, self._files + 1
-        given = set(batch.schema.names)
-        keys = [
-            batch.column(name).cast(arrow) if name in given else pa.nulls(batch.num_rows, arrow)
-            for name, arrow in self._by.items()
-        ]
+        keys = [recorded.values(batch, name, arrow) for name, arrow in self._by.items()]
         share = (row_hashes(keys, batch.num_rows) % np.uint64(self._count)).astype(np.int64)
         order = np.argsort(share, kind="stable")
         batch = batch.take(pa.array(order))

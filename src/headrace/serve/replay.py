@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.catalog.store import Catalog
+from headrace.formats import recorded
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.formats.types.json import nearest
 from headrace.log.read import LogReader, removed
@@ -108,14 +109,9 @@ class Replay:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """The next changes of the table, as ``LogReader.read`` gives them."""
-        given = set(batch.schema.names)
-        arrays = [
-            canonical(batch.column(field.name).cast(field.type))
-            if field.name in given
-            else pa.nulls(len(batch), field.type)
-            for field in self.form
-        ]
-        changes = pa.table(arrays, schema=self.form)
+        head = [batch.column(OPERATION), recorded.marks(batch, self.names)]
+        arrays = [canonical(recorded.values(batch, f.name, f.type)) for f in list(self.form)[len(head) :]]
+        changes = pa.table([*head, *arrays], schema=self.form)
         truncates = np.flatnonzero(column(changes, OPERATION) == TRUNCATE)
         if len(truncates):
             changes = changes.slice(int(truncates[-1]) + 1)
