@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headrace.catalog import place
 from headrace.catalog.project import history, identity, read
+from headrace.control import up
 from headrace.model.errors import HeadraceError
 
 
@@ -61,3 +64,26 @@ def test_what_was_moved_goes_on(shop: Path) -> None:
     shutil.rmtree(moved)
     place.take(elsewhere)
     assert known_by(elsewhere) == before
+
+
+def test_up_looks_before_anything_is_started(shop: Path) -> None:
+    copy = shop.with_name("copy")
+    shutil.copytree(shop, copy)
+
+    class Started(Exception):
+        pass
+
+    def make(*_: Any) -> Any:
+        raise Started
+
+    def runs(**more: Any) -> None:
+        up.run(
+            read(copy), threading.Event(), on_event=print, on_ready=print, on_tick=print, make=make, **more
+        )  # fmt: skip
+
+    with pytest.raises(HeadraceError, match=r"project\.copied"):
+        runs()
+    with pytest.raises(Started):
+        runs(as_copy=True)
+    with pytest.raises(Started):
+        runs()
