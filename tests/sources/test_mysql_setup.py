@@ -12,9 +12,8 @@ import pytest
 
 from headrace.model.finding import MISSING, OK, WARNING, Finding
 from headrace.sources import registry
-from headrace.sources.connectors.mysql import connector, snapshot
 from headrace.testing.mariadb import MariadbServer
-from mariadb_server import Followed, followed, mariadb_server
+from mariadb_server import Followed, MysqlSource, followed, mariadb_server
 from postgres_server import fails
 
 __all__ = ["followed", "mariadb_server"]  # fixtures
@@ -22,11 +21,11 @@ __all__ = ["followed", "mariadb_server"]  # fixtures
 pytestmark = pytest.mark.mariadb
 
 
-def made(followed: Followed, **options: Any) -> connector.MysqlSource:
-    return connector.MysqlSource("s", {**followed.server.options(followed.database), **options})
+def made(followed: Followed, **options: Any) -> MysqlSource:
+    return MysqlSource("s", {**followed.server.options(followed.database), **options})
 
 
-def found(source: connector.MysqlSource, state: str) -> list[Finding]:
+def found(source: MysqlSource, state: str) -> list[Finding]:
     return [finding for finding in source.examine(lambda name: True) if finding.state == state]
 
 
@@ -70,7 +69,7 @@ def test_secrets_are_references_and_are_not_told(table: Followed, monkeypatch: p
 )
 def test_options_are_checked(mariadb_server: MariadbServer, options: dict[str, Any], said: str) -> None:
     with pytest.raises(Exception, match=said.replace("?", r"\?")):
-        connector.MysqlSource("s", {**mariadb_server.options("d"), **options})
+        MysqlSource("s", {**mariadb_server.options("d"), **options})
 
 
 def test_rights_are_asked_for_one_by_one_and_suffice(table: Followed) -> None:
@@ -167,6 +166,29 @@ def test_a_purged_log_is_told_and_the_difference_copied(table: Followed) -> None
     assert table.copied_anew() == []
 
 
+def test_a_log_of_others_changes_may_be_purged(table: Followed) -> None:
+    """Nothing in it was for us: the position is noted once for each of the server's files, and holds later."""
+    table.run("CREATE TABLE other (id int PRIMARY KEY)")
+    table.begin("t")
+    noted: list[str] = []
+    table.source.note = noted.append  # type: ignore[method-assign]
+    for number in range(3):
+        table.run(f"INSERT INTO other VALUES ({number})")
+        table.server.sql("FLUSH BINARY LOGS")
+        table.catches_up()
+    table.run("INSERT INTO other VALUES (10)")
+    table.catches_up()
+    assert len(noted) == 3
+    table.run("INSERT INTO t VALUES (7)")
+    table.source.close()
+    last = table.end().partition(":")[0]
+    table.server.sql(f"PURGE BINARY LOGS TO '{last}'")
+    table.restarts(noted[-1])
+    table.catches_up()
+    table.is_same()
+    assert table.copied_anew() == []
+
+
 def test_a_log_begun_anew_and_another_server_are_told(mariadb_server: MariadbServer) -> None:
     """The new log is as long as the old one was, so that its files and places are there again."""
     del mariadb_server
@@ -199,6 +221,8 @@ def test_a_log_begun_anew_and_another_server_are_told(mariadb_server: MariadbSer
 
 def test_the_copy_as_mysql_makes_it_joins_too(table: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     """MySQL tells no place with a snapshot: writers wait for a moment. MariaDB can be used so as well."""
+    from headrace.sources.connectors.mysql import snapshot  # after the module has found its library
+
     monkeypatch.setattr(snapshot, "_of_mariadb", snapshot._behind_a_lock)
     table.begin("t")
     table.is_same()

@@ -77,6 +77,7 @@ class MysqlSource(Source):
         self._untold = False  # whether the log may not know what tables have lost
         self._recorded: frozenset[str] = frozenset()  # the relations that the log holds by the position
         self._there = START  # the end of the server's log when we started
+        self._logged = START  # the last position that was handed out, and so is in the log by the next poll
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class MysqlSource(Source):
             return
         known = [table for table in chosen if self._goes_on(table, at.forms)]
         self._follow(known)
-        self._gtid, self._untold = at.gtid, True
+        self._gtid, self._untold, self._logged = at.gtid, True, at.place
         self._running().start(at.place)
         self.add(tables - {table.relation.name for table in known})
 
@@ -240,6 +241,7 @@ class MysqlSource(Source):
         stream.stop_at = min((one.snapshot.point for one in self._loading if one.snapshot.done), default=None)
         read = stream.read(wait_s)
         if not read:
+            self._note()
             return None
         gtids = []
         for transaction in read:
@@ -257,6 +259,7 @@ class MysqlSource(Source):
             return None
         kept, tables = change_tables.numbered(decoded)
         tail = self._tail()
+        self._logged = read[kept[-1]].end
         at = ((position.text(read[n].end, gtids[n], tail), read[n].committed_us) for n in kept)
         return TransactionBatch(tuple(TransactionOrigin(self.name, *each) for each in at), tables)
 
@@ -275,9 +278,17 @@ class MysqlSource(Source):
                 rows, ordinals = rows[:end], ordinals[:end]
         return {}
 
+    def _note(self) -> None:
+        """Once for each file of the server's log, though nothing in it was for us: the server may purge it now."""
+        reached = self._running().reached
+        if reached.number > self._logged.number and not self._loading:
+            self._logged = reached
+            self.note(position.text(reached, self._gtid, self._tail()))
+
     def _alone(self, tables: dict[str, pa.Table]) -> TransactionBatch:
         """A transaction that is none at the server, where the stream has got to."""
-        here = position.text(self._running().reached, self._gtid, self._tail())
+        self._logged = self._running().reached
+        here = position.text(self._logged, self._gtid, self._tail())
         return TransactionBatch((TransactionOrigin(self.name, here, time.time_ns() // 1000),), tables)
 
     # --- what no row tells ------------------------------------------------------------------------------------------
