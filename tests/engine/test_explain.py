@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.circuit.explain import explain
-from headrace.engine.compile import Compiler
-from headrace.engine.maintain import columns
+from headrace.engine.compile import Compiler, columns
 from headrace.model.clock import CLOCK
 from headrace.model.definition import ViewDefinition
 from headrace.model.schema import Column, Relation

@@ -29,17 +29,23 @@ def take_back(path: Path, layout: int) -> None:
         database.execute("begin immediate")
         for now in range(LAYOUT, layout, -1):
             _refuse(database, now, layout, path)
-        sums.end(database)
+        if layout < SUMMED:
+            sums.end(database)
         for now in range(LAYOUT, layout, -1):
             _BACK[now](database, f"{path.parent}/")
         database.execute("update meta set value = ? where name = 'layout'", (str(layout),))
+        if layout >= SUMMED:
+            sums.begin(database)
         database.execute("commit")
         database.execute("pragma wal_checkpoint(truncate)")
-    Mark(path).remove()  # earlier versions do not count
+    if layout < SUMMED:
+        Mark(path).remove()  # earlier versions do not count
 
 
+SUMMED = 9  # from this layout on the rows are added up and transactions counted
 # What a layout can hold and the one before it cannot: a count, and what is counted.
 _HELD = {
+    10: ("select count(*) from aside_row where until is null", "rows that views go on without"),
     8: ("select count(*) from refused where gone_us is null", "rows or requests that sources could not read"),
     5: ("select count(*) from settled", "changes that have left the quarantine"),
     4: ("select count(*) from set_aside", "files of changes that tables could not take"),
@@ -93,7 +99,16 @@ def _without_each(database: sqlite3.Connection, home: str) -> None:
     database.execute("alter table step drop column each")
 
 
+def _without_aside(database: sqlite3.Connection, home: str) -> None:
+    for (name,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+        database.execute(f"drop trigger {name}")
+    database.execute("drop table aside_row")
+    if database.execute("select count(*) from sqlite_master where name = 'sums'").fetchone()[0]:
+        database.execute("delete from sums where relation = 'aside_row'")
+
+
 _BACK = {
+    10: _without_aside,
     9: lambda database, home: None,
     8: _dropping("refused"),
     7: _without_checksums,

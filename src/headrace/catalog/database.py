@@ -18,9 +18,9 @@ from headrace.catalog import sums
 from headrace.catalog.mark import Mark
 from headrace.model.errors import HeadraceError
 
-LAYOUT = 9
+LAYOUT = 10
 # What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
-_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",)}
+_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",), 10: ("aside_row",)}
 _COLUMNS = {
     3: ("step add column each integer not null default 0",),
     7: ("base add column crcs text not null default '[]'",),
@@ -55,6 +55,10 @@ create table replay (number integer primary key autoincrement, after integer not
 create table refused (number integer primary key autoincrement, source text not null, relation text not null,
     place text not null, reason text not null, form text not null, payload blob not null, at_us integer not null,
     after integer, position text, log_commit integer, replay integer, gone_us integer) strict;
+create table aside_row (view text not null, version integer not null, place integer not null, feed text not null,
+    content blob not null, shown text not null, weight integer not null, held integer not null, message text not null,
+    log_commit integer not null, since integer not null, until integer,
+    dropped integer not null, primary key (view, version, log_commit, place, since)) strict;
 """
 
 # Busy, locked, no memory, read-only, interrupted, an I/O error, full, not to be opened, no right.

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from headrace.catalog.aside import AsideTables
 from headrace.catalog.database import LAYOUT
-from headrace.catalog.quarantine import QuarantineTables
 from headrace.model.schema import Column, Relation, ViewSchema
 
 # Names in ``meta``, each followed by what it is about.
@@ -91,7 +91,7 @@ def feed_of(name: str, version: int) -> str:
     return f"{name}@{version}"
 
 
-class Catalog(QuarantineTables):
+class Catalog(AsideTables):
     """The catalogue of a project. Every change is one durable SQLite transaction; readers never wait for it."""
 
     # -- relations and views --------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ class Builder:
 
     def _table(self, node: Node, keys: Sequence[Expression]) -> Arranged | None:
         """A table by its own key is what its upsert keeps already."""
-        if not isinstance(node, Feed) or node.relation not in self.table_keys:
+        if not isinstance(node, Feed) or node.relation not in self.table_keys or node.without:
             return None
         wanted = self.table_keys[node.relation]
         by = tuple(k.text.split(":")[0] for k in keys)

@@ -71,16 +71,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Feed(Node):
-    """A leaf: some columns of a relation (table, view or shared sub-query), by ordinal.
+    """A leaf: some columns of a relation (table, view or shared sub-query), by ordinal; ``columns``: their names.
 
-    ``columns``: their names, where there are some: a table with others beside them moves ordinals, not the leaf."""
+    ``without``: the name of rows that it leaves out."""
 
     relation: str
     ordinals: tuple[int, ...]
     columns: tuple[str, ...] = ()
+    without: str = ""
 
     def described(self) -> tuple[str, ...]:
-        return (self.relation, *(self.columns or map(str, self.ordinals)))
+        return (self.relation, *(self.columns or map(str, self.ordinals)), *([self.without] if self.without else []))
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,7 @@ class Join(Node):
         return True
 
     def described(self) -> tuple[str, ...]:
-        keys = tuple(e.text for e in (*self.left_keys, *self.right_keys))
-        return (self.kind, *keys, self.condition.text)
+        return (self.kind, *(e.text for e in (*self.left_keys, *self.right_keys)), self.condition.text)
 
 
 @dataclass(frozen=True, slots=True)

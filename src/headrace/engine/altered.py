@@ -12,7 +12,7 @@ import orjson
 from headrace.circuit.build import TABLE
 from headrace.circuit.node import Feed
 from headrace.circuit.operators.changes import COMMIT
-from headrace.engine.compile import Compiled
+from headrace.engine.compile import Compilation, Compiled
 from headrace.engine.unroll import feeds_of
 from headrace.log.read import FrameRef, LogReader
 from headrace.model.altered import ALTERED, WHOLE
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.catalog.store import Catalog
     from headrace.engine.attach import Tables
     from headrace.engine.kept import Kept
+    from headrace.engine.maintain import Maintainer
     from headrace.sources.base import Source
 
 LOST = "lost "  # in the catalogue's ``meta``, followed by a table: its lost columns, each with the statement
@@ -112,6 +113,22 @@ def made_anew(kept: Kept, tables: Iterable[str]) -> Iterator[None]:
     except BaseException:
         kept.runs.update(runs)
         raise
+
+
+def cannot_go_on(maintainer: Maintainer, names: Iterable[str], compilation: Compilation, *, running: bool) -> None:
+    """Views that cannot go on in their old form either, as what they read is gone: refused; at a start, failed."""
+    for name in names:
+        error, record = compilation.refused[name], maintainer.catalog.views()[name]
+        if record.state == "failed":  # it stays so; what it was compiled to reads tables as they were
+            maintainer.failures.shelve(name)
+            continue
+        if running:
+            raise HeadraceError(
+                error.code, f"view {name} could not go on: {error.what}", where=error.where, why=error.why,
+                next=f"put back what it reads, or `headrace drop {name}` first",
+            )  # fmt: skip
+        maintainer.catalog.set_view_state(name, record.schema.version, "failed", error.what)
+        maintainer.failures.records[name] = record
 
 
 def check_types(sources: Mapping[str, Source], before: Mapping[str, Relation], tables: Tables) -> None:

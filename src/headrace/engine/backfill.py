@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from headrace.model.definition import Settings
 from headrace.model.delivery import WEIGHT
 from headrace.serve import snapshot
 from headrace.serve.past import BACK
-from headrace.state.rows import difference
+from headrace.state.rows import consolidate, difference
 from headrace.state.run import checksum, open_run, write_run
 
 INSTANT = "_i"
@@ -106,7 +106,7 @@ class Backfill:
 
     def step(self, feeds: Mapping[str, list[str]], upto: int) -> Step:
         """The description of a first step over these contents."""
-        return Step(str(self.folder / "log"), [], 0, upto, "one", {}, dict(feeds), True, "")
+        return Step(str(self.folder / "log"), [], 0, upto, "one", dict(self.kept.beside), dict(feeds), True, "")
 
     def stepper(self, *circuits: Circuit, filled: Iterable[str] = ()) -> Stepper:
         """For these circuits alone, which leave the arrangements alone that are ``filled``."""
@@ -125,6 +125,16 @@ class Backfill:
         path = folder / f"{OUTPUT}{record.feed}~0~0~{delta.num_rows}.arrow"
         write_run(path, delta)
         return Output(number, record.feed, str(path), delta.num_rows, checksum(path, sync=True))
+
+    def merged(self, feed: str, number: int, paths: Sequence[str]) -> tuple[list[str], int]:
+        """One file with all that some files of a feed add up to, and its rows."""
+        tables = [open_run(p).drop_columns(["_i"]) if "_i" in open_run(p).column_names else open_run(p) for p in paths]
+        rows = consolidate(pa.concat_tables(tables))
+        folder = self.folder / "state" / "merged"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"base:{feed}~{number}~{time.time_ns()}~{rows.num_rows}.arrow"
+        write_run(path, rows)
+        return [str(path)], rows.num_rows
 
 
 def _arrangement(run: Path) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -169,6 +171,7 @@ class Batch:
         self.catalyst = Catalyst(self.spark, functions)
         self.present = None if now_us is None else partial(literal, self.catalyst, now_us)
         self._defined: dict[str, DataFrame] = {}
+        self._registered: dict[str, tuple[DataFrame, Sequence[Column]]] = {}
         self._held: list[DataFrame] = []
 
     def over_log(self, log: Path, tables: Mapping[str, Relation], upto: int) -> None:
@@ -176,11 +179,30 @@ class Batch:
         for name, relation in tables.items():
             self.register(name, self.hold(table_contents(self.spark, log, relation, upto)), relation.columns)
 
-    def define(self, name: str, sql: str, columns: Sequence[Column], *, read: bool = True) -> None:
-        """Make a view by its SQL, over what is registered before it; registered itself if others ``read`` it."""
-        frame = self._defined[name] = self.hold(self.frame(sql)) if read else self.frame(sql)
+    def define(
+        self, name: str, sql: str, columns: Sequence[Column], *, read: bool = True,
+        without: Mapping[str, pa.Table] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """Make a view by its SQL, over what is registered before it; registered itself if others ``read`` it.
+
+        ``without``: relation -> rows (``c0 ..``) that it does not see of that, in all their copies.
+        """
+        with self.without(without):
+            made = self.frame(sql)
+        frame = self._defined[name] = self.hold(made) if read else made
         if read:
             self.register(name, frame, columns)
+
+    @contextmanager
+    def without(self, rows: Mapping[str, pa.Table]) -> Iterator[None]:
+        """Queries inside do not see these rows of relations."""
+        for relation, some in rows.items():
+            self.register(relation, *self._registered[relation], without=some)
+        try:
+            yield
+        finally:
+            for relation in rows:
+                self.register(relation, *self._registered[relation])
 
     def defines(self, name: str) -> bool:
         return name in self._defined
@@ -195,12 +217,16 @@ class Batch:
             frame.unpersist()
         self._held.clear()
 
-    def register(self, name: str, frame: DataFrame, columns: Sequence[Column]) -> None:
+    def register(
+        self, name: str, frame: DataFrame, columns: Sequence[Column], *, without: pa.Table | None = None
+    ) -> None:
         """Behind a leaf that the optimizer cannot look into, as circuits see a relation: its plan must not change
-        which columns a query over it has, since those break ties."""
+        which columns a query over it has, since those break ties. ``without``: as for ``define``."""
+        self._registered[name] = frame, columns
 
         def opaque(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from pieces
+            for batch in pieces:
+                yield batch if without is None else _lacking(batch, without)
 
         named = tuple((c.name, c.type) for c in columns)
         text = ", ".join(f"{quote(c.name)} {handed_type(c.type)}{'' if c.nullable else ' not null'}" for c in columns)
@@ -226,6 +252,14 @@ class Batch:
         columns = tuple((f"c{i}", type_text(a)) for i, a in enumerate(outputs))
         table: pa.Table = to_hand_over(frame.toDF(*[n for n, _ in columns]), columns).toArrow()
         return table.rename_columns(names)
+
+
+def _lacking(batch: pa.RecordBatch, without: pa.Table) -> pa.RecordBatch:
+    """The rows that are none of ``without``, each told by the repr of its values: NaN is itself, -0.0 is not 0.0."""
+    cast = without.cast(pa.schema([(n, f.type) for n, f in zip(without.column_names, batch.schema, strict=True)]))
+    gone = {repr(tuple(row.values())) for row in cast.to_pylist()}
+    kept = [repr(tuple(row.values())) not in gone for row in batch.to_pylist()]
+    return batch.filter(pa.array(kept, pa.bool_()))
 
 
 def compare(expected: pa.Table, found: pa.Table, record: ViewRecord) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.catalog.store import ViewRecord, feed_of
 from headrace.circuit.handed import handed_type, has_months, taken_back
 from headrace.circuit.node import (
+    PREVIOUS,
     Aggregate,
     AsOf,
     Feed,
@@ -28,8 +29,10 @@ from headrace.circuit.node import (
     Union,
     Window,
     has_one_row,
+    with_children,
 )
 from headrace.engine.session import computed_by
+from headrace.engine.unroll import LOOP
 from headrace.formats.types.arrow import quote, to_arrow
 from headrace.model.clock import CLOCK
 from headrace.model.definition import ViewDefinition
@@ -45,6 +48,8 @@ from headrace.sql.lowering.linear import LEAF_PREFIX
 from headrace.sql.plan import lower
 from headrace.sql.present import last_tick
 from headrace.sql.user_functions import NONE, UserFunctions
+
+ON_ERROR = ("stop", "set_aside", "stop_source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,11 @@ class Compiler:
                 continue
             try:
                 reads = [(r, *feed_and_columns(r, tables, views)) for r in admitted[name].relations]
-                same = (wanted[name].sql, *((r, feed, shown, keys[feed]) for r, feed, shown in reads))
+                same = (
+                    wanted[name].sql,
+                    wanted[name].on_error == "set_aside" and name,
+                    *((r, feed, shown, keys[feed]) for r, feed, shown in reads),
+                )
                 lowered = lowered_before.get(same) or self.lowered(wanted[name], reads, keys, columns)
                 self._lowered[same] = lowered
             except HeadraceError as error:
@@ -161,6 +170,7 @@ class Compiler:
         plan = canonical(self.catalyst, plan_of_text, for_batch=False, collations=named_in(definition.sql))
         try:
             root = lower(self.catalyst, plan)
+            root = leaving_out(root, definition)
             check_cost(root, definition)
             check_types(root)
         except HeadraceError as error:
@@ -230,6 +240,27 @@ def feed_and_columns(
 ) -> tuple[str, tuple[Column, ...]]:
     """The feed of a table or view, with its columns."""
     return (name, tables[name].columns) if name in tables else (views[name].feed, views[name].schema.columns)
+
+
+def columns(tables: Mapping[str, Relation], views: Iterable[Compiled]) -> dict[str, tuple[str, ...]]:
+    """Column names of every feed that a view may read."""
+    return {**{n: r.names for n, r in tables.items()}, **{c.feed: c.schema.names for c in views}}
+
+
+def leaving_out(root: Node, definition: ViewDefinition) -> Node:
+    """Over leaves that leave out the rows on which the SQL throws, where the view says so."""
+    if definition.on_error not in ON_ERROR:
+        raise HeadraceError(
+            "config.invalid", f"on_error: '{definition.on_error}' is not known",
+            next=f"one of {', '.join(ON_ERROR)}, in a line `-- on_error: set_aside` that the view begins with",
+        )  # fmt: skip
+
+    def wrapped(node: Node) -> Node:
+        if isinstance(node, Feed) and node.relation != CLOCK.name and not node.relation.startswith((PREVIOUS, LOOP)):
+            return replace(node, without=f"{definition.name}:{node.relation.split('@')[0]}")
+        return with_children(node, [wrapped(child) for child in node.children])
+
+    return wrapped(root) if definition.on_error == "set_aside" else root
 
 
 def check_cost(root: Node, definition: ViewDefinition) -> None:

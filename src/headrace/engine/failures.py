@@ -182,10 +182,11 @@ class Failures:
             self.records.pop(name, None)
             self.known.pop(name, None)
 
-    def disagree(
-        self, feeds: Iterable[str], program: Program, views: Mapping[str, Compiled], step: int, held: int
+    def doubt(
+        self, feeds: Iterable[str], program: Program, views: Mapping[str, Compiled], text: str, held: int
     ) -> set[str]:
-        """The views that go with those of which a step gave other rows than it published, before a crash.
+        """The views that go with those of which what they hold is doubted: a step gave other rows than it published,
+        before a crash; or somebody wants them tried with all rows.
 
         What they keep is not to be trusted, nor what they share, nor those that read it: all are built again at once.
         ``held``: the last commit published, which their contents hold.
@@ -195,7 +196,6 @@ class Failures:
         records = self.catalog.views()
         leaving = {n: c for n, c in views.items() if c.feed in gone}
         for name, compiled in leaving.items():
-            text = f"{MISMATCH}: step {step} gave other rows when it ran again than it had published"
             above = next((r for r in compiled.reads if r in leaving), "")
             self.add(records[name], Failed(compiled, held, [unnamed(held, text, above)], ready=True))
             self.save(name)
@@ -334,7 +334,7 @@ def reduced(rows: Sequence[ErrorRow], outputs: Sequence[Output]) -> list[ErrorRo
         paths = [output.path for output in outputs if output.feed == feed]
         places = [i for i, row in enumerate(rows) if row.content and row.feed == feed]
         if paths:
-            for place, weight in zip(places, _weights([rows[i].content for i in places], paths), strict=True):
+            for place, weight in zip(places, weights([rows[i].content for i in places], paths), strict=True):
                 kept[place] = replace(rows[place], weight=rows[place].weight + weight)
     gone = {row.together for row in kept if row.content and row.weight <= 0}
     return [row for row in kept if not row.content or row.together not in gone]
@@ -346,7 +346,7 @@ def _whole(paths: Sequence[str]) -> pa.Table:
     return consolidate(pa.concat_tables([t.drop_columns([HASH]) if HASH in t.column_names else t for t in tables]))
 
 
-def _weights(contents: Sequence[bytes], paths: Sequence[str]) -> list[int]:
+def weights(contents: Sequence[bytes], paths: Sequence[str]) -> list[int]:
     """What the delta in some files adds to the weight of each of these rows, compared as a whole."""
     entries = pa.concat_tables([pa.ipc.open_stream(content).read_all() for content in contents])
     delta = pa.concat_tables([open_run(path) for path in paths])
@@ -368,6 +368,10 @@ def shared_below(program: Program, circuit: Circuit) -> list[Circuit]:
             wanted |= other.inputs
             found.insert(0, other)
     return found
+
+
+def disagreeing(step: int) -> str:
+    return f"{MISMATCH}: step {step} gave other rows when it ran again than it had published"
 
 
 def view_of(feed: str) -> str:

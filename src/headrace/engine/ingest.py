@@ -23,6 +23,7 @@ RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 STARTING = frozenset(
     {"source.connect", "source.auth", "source.setup", "source.rights", "source.no_table", "source.port"}
 )
+HELD = "view.failed"  # a view fails that says that its sources stop
 RETRIED = STARTING | {"source.file", "source.row", "log.full"}  # what may mend itself, or be mended outside
 
 
@@ -56,6 +57,7 @@ class Ingest(threading.Thread):
         self.ready = threading.Event()
         self.caught_up = threading.Event()  # what was at the source at the start is in the log
         self.seen: tuple[str, int] | None = None  # all of the source up to this position is in the log by that commit
+        self.held: HeadraceError | None = None  # why nothing is to be taken in
         self._wanted = tables
         self._closed = threading.Event()
         self._following = False
@@ -133,6 +135,12 @@ class Ingest(threading.Thread):
 
     def take(self) -> float:
         """The next batch, if there is one, into the log; seconds to wait before the next."""
+        if (held := self.held) is not None:
+            self.failed(held)
+            if not self.pushes:
+                return self.rest()
+        elif self.error is not None and self.error.code == HELD:
+            self.recovered()
         if self._wanted != self.tables:
             self.caught_up.clear()
             self.source.add(self._wanted - self.tables)
@@ -140,6 +148,9 @@ class Ingest(threading.Thread):
         if self.backlog is not None and self.backlog.full():
             return self.rest()
         batch = self.source.poll(POLL_S)
+        if batch is not None and self.pushes and (held := self.held) is not None:
+            self.source.reject(batch, held)
+            return 0.0
         if batch is None:
             self.look()
             if not self.caught_up.is_set() and self._wanted == self.tables and self.source.caught_up():

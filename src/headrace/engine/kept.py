@@ -26,6 +26,7 @@ class Kept:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.runs: dict[str, list[Run]] = {}
+        self.beside: dict[str, list[str]] = {}  # files of rows that leaves leave out, see ``Aside``
         self._lock = threading.Lock()
         self._synced: dict[str, int] = {}  # path -> CRC-32 of what is on the disk
         self._coming: set[str] = set()  # merged files that are not live yet: collect() must leave them
@@ -45,7 +46,7 @@ class Kept:
     def paths(self) -> dict[str, list[str]]:
         """For a step's description: paths of the live runs, oldest first."""
         with self._lock:
-            return {name: [run.path for run in runs] for name, runs in self.runs.items()}
+            return {**{name: [run.path for run in runs] for name, runs in self.runs.items()}, **self.beside}
 
     def add(self, files: Iterable[Path]) -> None:
         """Make the runs that a step's tasks wrote part of the state. A task run twice wrote equal runs: one counts."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.catalog.groups import FILE as GROUPS
@@ -18,10 +18,11 @@ from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.circuit.build import TABLE
 from headrace.engine.again import differing
 from headrace.engine.altered import Lost, altered, made_anew, rekeyed
+from headrace.engine.aside import Aside
 from headrace.engine.backfill import Back, Backfill, Bases, checksums, circuits, sync_names
 from headrace.engine.clock import Ticks, with_clock
-from headrace.engine.compile import Compiled
-from headrace.engine.failures import Failed, Failures, Scene, message, unnamed
+from headrace.engine.compile import Compiled, columns
+from headrace.engine.failures import Failed, Failures, Scene, disagreeing, message, unnamed
 from headrace.engine.forget import forget
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble
@@ -37,8 +38,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
-from headrace.state.rows import consolidate
-from headrace.state.run import checksum, open_run, write_run
+from headrace.state.run import checksum
 
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
 AGAIN = 1 / 6  # of `checkpoint_seconds`: state is made durable once the steps since have taken that long
@@ -66,6 +66,7 @@ class Maintainer:
         self.quarantine = Quarantine(folder, catalog, refuses, tell)
         self.ticks = Ticks(spark, log, self.kept, settings.clock_seconds)
         self.backfill = Backfill(spark, folder, catalog, self.kept, settings, counting)
+        self.aside = Aside(folder, catalog, self.kept, tell, WIDE_ROWS)
         self.program = Program(())
         self.stepper: Stepper | None = None
         self.number = 0
@@ -120,6 +121,7 @@ class Maintainer:
             self.number, self.frontier = start, published[start].upto
         reached = max((s.upto for s in published.values() if s.published_us is not None), default=0)
         for step in self.catalog.steps(start):
+            self.aside.give(step.number)
             if step.published_us is None:
                 self.take(step.number, step.after, step.upto, step.shape)
                 continue
@@ -128,7 +130,8 @@ class Maintainer:
             other = differing(self.visible(before), self.visible(result.outputs))
             self.number, self.frontier = step.number, step.upto
             if other:
-                self.without(self.failures.disagree(other, self.program, self.views, step.number, reached))
+                self.without(self.failures.doubt(other, self.program, self.views, disagreeing(step.number), reached))
+        self.aside.give(self.number + 1)
         self.kept.start()
         self.failures.tell_all()
 
@@ -163,14 +166,17 @@ class Maintainer:
         result = self.advance(number, after, upto, shape)
         aside = self.quarantine.keep(result.refused, self.tables, number, after, upto)
         changed = self.failures.subtract(result.outputs)
+        self.aside.move(number, result.outputs)
         back = self.built_again(number, upto, upto - after if shape.each else 1, result.outputs)
         self.publish(number, upto, result, back, changed, aside)
         with self.lock:
             self.number, self.frontier = number, upto
+        self.aside.give(number + 1)
         for b in back:
             name = b.compiled.schema.name
             self.tell({"event": "view.healed", "view": name, "commit": upto, "rows": b.rows, "seconds": b.seconds})
-        self.search()
+        self.failures.search(self.columns, self.scene, WIDE_ROWS)
+        self.failures.tell_all()
         return result
 
     def bounded(self, end: int) -> tuple[int, int, int]:
@@ -199,7 +205,8 @@ class Maintainer:
             except CircuitFailed as failure:
                 if failure.circuit.relation is not None or no_space(failure, self.folder):
                     raise
-                self.fail(failure)
+                if again or not self.aside.take(failure, self.views, self.columns, number, upto):
+                    self.fail(failure)
                 continue
             if self.deepened(o.feed for o in result.outputs):
                 self.load(self.tables, self.views)
@@ -228,15 +235,16 @@ class Maintainer:
                 continue
             compiled, began = failed.compiled, time.monotonic()
             feeds = {feed: self.contents(feed, bases, outputs) for feed in feeds_of(compiled.root)}
+            build = partial(self.backfill.view, compiled, feeds, bases, number, upto, WIDE_ROWS)
             try:
-                paths, rows = bases[compiled.feed] = self.backfill.view(compiled, feeds, bases, number, upto, WIDE_ROWS)
+                made = bases[compiled.feed] = self.aside.going_on(compiled, self.columns, number, upto, build)
             except CircuitFailed as failure:
                 if no_space(failure, self.folder):
                     raise
                 failed.tried(time.monotonic() - began, failure)
                 continue
-            delta = self.backfill.caught_up(self.failures.records[name], number, paths, instant)
-            back.append(Back(compiled, paths, rows, delta, round(time.monotonic() - began, 3)))
+            delta = self.backfill.caught_up(self.failures.records[name], number, made[0], instant)
+            back.append(Back(compiled, *made, delta, round(time.monotonic() - began, 3)))
             self.failures.forget([name])
         return back
 
@@ -250,6 +258,7 @@ class Maintainer:
         with self.catalog.transaction():
             self.catalog.publish(number, outputs, time.time_ns() // 1000)
             self.catalog.put_set_aside(aside)
+            self.aside.save()
             for name in changed & self.failures.known.keys():
                 self.failures.save(name)
             for b in back:
@@ -263,11 +272,11 @@ class Maintainer:
             self.durable = durable
             self.load(self.tables, {**self.views, **{b.compiled.schema.name: b.compiled for b in back}})
 
-    def search(self) -> None:
-        """Name the rows on which views failed, and tell it."""
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """Column names of every feed that a view reads now."""
         compiled = [*self.views.values(), *(failed.compiled for failed in self.failures.known.values())]
-        self.failures.search(columns(self.tables, compiled), self.scene, WIDE_ROWS)
-        self.failures.tell_all()
+        return columns(self.tables, compiled)
 
     def scene(self, compiled: Compiled) -> Scene:
         """A view over all contents of what it reads, at the frontier."""
@@ -306,6 +315,7 @@ class Maintainer:
             edited = next((n for n in broken if n in known and not broken[n].lost), None)
             if edited is not None:
                 self.load(self.tables, self.views)  # what was built for the new versions goes
+                self.aside.reread(number)
                 raise HeadraceError(
                     "view.failed", f"the new version of view {edited} fails on the rows there are",
                     why=self.failures.reason(edited, broken),
@@ -335,6 +345,7 @@ class Maintainer:
                 if name in broken:
                     self.catalog.put_error_rows(name, compiled.schema.version, broken[name].rows)
             self.catalog.publish(number, caught_up, time.time_ns() // 1000)
+            self.aside.save()
             # In the same transaction: the steps before would not fill what the new program keeps.
             self.catalog.put_checkpoint(number, durable)
         with self.lock:
@@ -382,8 +393,9 @@ class Maintainer:
                 broken[name] = Failed(compiled, 0, [unnamed(0, lost)], lost=lost)
                 continue
             feeds = {feed: self.contents(feed, bases) for feed in feeds_of(compiled.root)}
+            view = partial(self.backfill.view, compiled, feeds, bases, number, upto, WIDE_ROWS)
             try:
-                bases[compiled.feed] = self.backfill.view(compiled, feeds, bases, number, upto, WIDE_ROWS)
+                bases[compiled.feed] = self.aside.going_on(compiled, columns, number, upto, view)
             except CircuitFailed as failure:
                 if no_space(failure, self.folder):
                     raise
@@ -406,7 +418,9 @@ class Maintainer:
         fresh = [o.path for o in outputs if o.feed == feed]
         if not fresh:
             return self.compact(feed)
-        bases[feed] = self.merged(feed, snapshot.files(self.catalog, feed, self.number)[0] + fresh)
+        bases[feed] = self.backfill.merged(
+            feed, self.number, snapshot.files(self.catalog, feed, self.number)[0] + fresh
+        )
         return bases[feed][0]
 
     # -- housekeeping ---------------------------------------------------------------------------------------
@@ -419,21 +433,11 @@ class Maintainer:
             return paths
         if not paths:
             return []
-        merged, count = self.merged(feed, paths)
+        merged, count = self.backfill.merged(feed, self.number, paths)
         crc = checksum(Path(merged[0]), sync=True)
         sync_names(merged)
         self.catalog.put_base(feed, self.number, self.frontier, merged, count, [crc])
         return merged
-
-    def merged(self, feed: str, paths: Sequence[str]) -> tuple[list[str], int]:
-        """One file with all that some files of a feed add up to, and its rows."""
-        tables = [open_run(p).drop_columns(["_i"]) if "_i" in open_run(p).column_names else open_run(p) for p in paths]
-        rows = consolidate(pa.concat_tables(tables))
-        folder = self.folder / "state" / "merged"
-        folder.mkdir(exist_ok=True)
-        path = folder / f"base:{feed}~{self.number}~{time.time_ns()}~{rows.num_rows}.arrow"
-        write_run(path, rows)
-        return [str(path)], rows.num_rows
 
     def tidy(self) -> None:
         """In its time: failed views tried again, a checkpoint, feeds with many deltas compacted, old files deleted."""
@@ -456,6 +460,7 @@ class Maintainer:
             if len(self.catalog.outputs(base[0] if base else -1, self.number, compiled.feed)) > COMPACT_FILES:
                 self.compact(compiled.feed)
         self.save()
+        self.aside.keep_only({n: r.schema.version for n, r in self.catalog.views().items()}, self.number)
         self.forget()
         self.checkpointed = time.monotonic()
 
@@ -493,8 +498,3 @@ class Maintainer:
 
     def close(self) -> None:
         self.kept.close()
-
-
-def columns(tables: Mapping[str, Relation], views: Iterable[Compiled]) -> dict[str, tuple[str, ...]]:
-    """Column names of every feed that a view may read."""
-    return {**{n: r.names for n, r in tables.items()}, **{c.feed: c.schema.names for c in views}}

@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from headrace.catalog.store import ANEW, HELD, Catalog
 from headrace.circuit.explain import explain, operators
-from headrace.engine import attach, backup, check_sink
-from headrace.engine.altered import altered, check_types
+from headrace.engine import attach, backup, check_sink, stopping
+from headrace.engine.altered import altered, cannot_go_on, check_types
 from headrace.engine.backlog import backlog_of
-from headrace.engine.compile import Compilation, Compiled, Compiler
+from headrace.engine.compile import Compilation, Compiled, Compiler, columns
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.door import Door
@@ -29,11 +29,12 @@ from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
 from headrace.engine.lost import lost_spark
-from headrace.engine.maintain import Maintainer, columns
+from headrace.engine.maintain import Maintainer
 from headrace.engine.plan import called, changes
 from headrace.engine.quarantined import Quarantined
 from headrace.engine.query import query
 from headrace.engine.reopen import look_at_state, reopen
+from headrace.engine.replan import hold_back, replan
 from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
 from headrace.engine.space import no_space
@@ -81,6 +82,7 @@ class Pipeline:
         self.doors = threading.Lock()  # held while something enters the log and the quarantine together
         self._thread: threading.Thread | None = None
         self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
+        self._replanned: dict[str, str] = {}
         self._goal: int | None = None  # the log's end when every source had caught up
         self.batch_lock = threading.Lock()
         self.latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
@@ -194,7 +196,9 @@ class Pipeline:
                 else:
                     self.log.wait(self.maintainer.frontier, WAIT_S)
                 self.discover()
+                replan(self, self._replanned)
                 self.maintainer.tidy()
+                stopping.hold(self)
         except BaseException as error:
             self.error = no_space(error, self.folder) or lost_spark(self.spark, error) or error
             self.tell({"event": "engine.failed", "error": str(self.error)})
@@ -282,7 +286,8 @@ class Pipeline:
 
         return self.on_engine(work)
 
-    def carry_out(self, project: Project) -> dict[str, Any]:
+    def carry_out(self, project: Project, held_back: Collection[str] = ()) -> dict[str, Any]:
+        """``held_back``: failed views that stay as they are."""
         sources = self.offered(project)
         tables = attach.tables(sources, self.catalog.relations())
         check_types(sources, self.maintainer.tables, tables)
@@ -297,8 +302,13 @@ class Pipeline:
             first = compilation.refused
             compilation = self.compiler.compile({n: r for n, (_, r) in tables.items()}, [*rest, *kept], records)
             compilation.refused.update(first)
-            self.lost(sorted(blocked - compilation.views.keys()), compilation)
+            running = self._thread is not None
+            cannot_go_on(self.maintainer, sorted(blocked - compilation.views.keys()), compilation, running=running)
             records = self.catalog.views()
+        if held_back:
+            left = hold_back(compilation, held_back)
+            cannot_go_on(self.maintainer, sorted(left), compilation, running=True)
+            blocked |= left
         attach.take_sources(self.ingests, sources)
         self.sources = sources
         for name, error in compilation.refused.items():
@@ -332,21 +342,6 @@ class Pipeline:
         attach.take_sinks(project, self.delivers, self.sinks, self.catalog, self.maintainer.reader, self.tell)
         return answer
 
-    def lost(self, names: list[str], compilation: Compilation) -> None:
-        """Views that cannot go on in their old form either, as what they read is gone: refused; at a start, failed."""
-        for name in names:
-            error, record = compilation.refused[name], self.catalog.views()[name]
-            if record.state == "failed":  # it stays so; what it was compiled to reads tables as they were
-                self.maintainer.failures.shelve(name)
-                continue
-            if self._thread is not None:
-                raise HeadraceError(
-                    error.code, f"view {name} could not go on: {error.what}", where=error.where, why=error.why,
-                    next=f"put back what it reads, or `headrace drop {name}` first",
-                )  # fmt: skip
-            self.catalog.set_view_state(name, record.schema.version, "failed", error.what)
-            self.maintainer.failures.records[name] = record
-
     def follow(self, tables: attach.Tables, compilation: Compilation) -> None:
         """Each source follows the tables that views use, and no other."""
         for name, source in self.sources.items():
@@ -359,6 +354,7 @@ class Pipeline:
                 begun = partial(self.catalog.set_meta, ANEW + name, "") if self.catalog.meta(ANEW + name) else None
                 backlog = backlog_of(self, next(d for d in self.project.sources if d.name == name))
                 self.ingests[name] = Ingest(source, self.log, wanted, self.tell, begun, door.append, backlog)
+                stopping.hold(self)
                 self.ingests[name].start()
 
     def discover(self) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from headrace.catalog.quarantine import Refused, SetAside
 from headrace.catalog.store import Catalog
 from headrace.engine import replay
+from headrace.engine.aside import build_again
 from headrace.engine.door import settle
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
@@ -57,6 +58,7 @@ class Quarantined:
 
         def work() -> int:
             dropped = drop(catalog, wanted)
+            self._pipeline.maintainer.aside.reread(self._pipeline.maintainer.number + 1)
             self._sweep()
             return dropped
 
@@ -75,6 +77,8 @@ class Quarantined:
         """
 
         def made(found: Found) -> Changes:
+            if found.aside:
+                raise replay.impossible(found.aside[0].id, "its table has taken it as it is", "leave --as out")
             relations, changes = self._relations(), Changes()
             parts: dict[str, list[pa.Table]] = {}
             for name, of in found.changes:
@@ -87,7 +91,7 @@ class Quarantined:
                 self._reread(entry, entry.row, changes)
             return changes
 
-        return self._send(Chosen(ids, table, upto, refused_upto), made, wait_s)
+        return self._send(Chosen(ids, table, upto, refused_upto), made, wait_s, tried=as_ is None)
 
     def fix(
         self, id: str, values: Mapping[str, Any] | None = None, *, row: Mapping[str, Any] | str | None = None,
@@ -100,6 +104,9 @@ class Quarantined:
         """
 
         def made(found: Found) -> Changes:
+            if found.aside:
+                why = "a view's SQL throws on it, but its table has taken it"
+                raise replay.impossible(id, why, "correct it where it comes from, or edit the view")
             if found.refused:
                 return self._corrected(found.refused[0], row, as_, whole=not values and not cells)
             ((name, change),) = found.changes
@@ -160,12 +167,16 @@ class Quarantined:
         sweep(self._pipeline.folder / FOLDER, self._pipeline.catalog, held)
         forget(self._pipeline.catalog, LogReader(self._pipeline.folder / "log").base.commit)
 
-    def _send(self, wanted: Chosen, made: Callable[[Found], Changes], wait_s: float) -> dict[str, Any]:
+    def _send(
+        self, wanted: Chosen, made: Callable[[Found], Changes], wait_s: float, *, tried: bool = False
+    ) -> dict[str, Any]:
         pipeline = self._pipeline
         catalog = pipeline.catalog
 
         def work() -> dict[str, Any]:
             found = quarantine.chosen(catalog, wanted)
+            if found.aside and tried:
+                return self._tried(found)
             if not found.rows:
                 raise HeadraceError("quarantine.unknown", "there is nothing in the quarantine to send again")
             changes = {name: replay.joined(parts) for name, parts in made(found).items()}
@@ -174,12 +185,25 @@ class Quarantined:
             return {"commit": commit, "changes": sum(table.num_rows for table in changes.values())}
 
         answer = pipeline.on_engine(work)
+        if "again" in answer:
+            return answer
         end, commit = time.monotonic() + wait_s, answer["commit"]
         while pipeline.maintainer.frontier < commit and time.monotonic() < end and not pipeline.stopping:
             time.sleep(LOOK_S)
         if pipeline.maintainer.frontier < commit:
             return {**answer, "again": None}
         return {**answer, "again": [e["id"] for e in self.entries() if e["commit"] == commit]}
+
+    def _tried(self, found: Found) -> dict[str, Any]:
+        """Views are built again with the rows that they go on without; those that still throw are set aside again."""
+        if found.changes or found.refused:
+            raise replay.impossible(
+                found.aside[0].id, "a view goes on without it, and the others are sent again", "replay them apart"
+            )
+        views, maintainer = {row.view for row in found.aside}, self._pipeline.maintainer
+        build_again(maintainer, views)
+        again = [row.id for row in self._pipeline.catalog.aside_shown() if row.view in views]
+        return {"commit": maintainer.frontier, "changes": found.rows, "again": again}
 
 
 def send(catalog: Catalog, log: LogWriter, found: Found, changes: Mapping[str, pa.Table]) -> int:
@@ -224,6 +248,7 @@ def drop(catalog: Catalog, wanted: Chosen) -> int:
         for table, changes in found.changes:
             catalog.settle(quarantine.named(table, changes), now_us)
         catalog.drop_refused((entry.number for entry in found.refused), now_us)
+        catalog.drop_aside_rows({row.id for row in found.aside})
         recount(catalog, {table for table, _ in found.changes})
     return found.rows
 

@@ -35,6 +35,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
                 "name": n, "version": r.schema.version, "state": r.state, "reason": r.reason,
                 "commit": reached[n], "behind_s": clock.behind_s(reached[n], end),
                 "failing": snapshot.failing(pipeline.catalog.error_rows(n, r.schema.version)),
+                "quarantined": {n: aside[n]} if n in aside else {},
             }
             for n, r in records.items()
         ]

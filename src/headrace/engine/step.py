@@ -128,7 +128,7 @@ class Stepper:
     def start(self, circuit: Circuit, number: int, upto: int, feeds: dict[str, list[str]], *, wide: bool) -> Result:
         """A circuit's first step: over the whole log (a table), or over all contents of what it reads (a view)."""
         refs = [asdict(r) for r in self.reader.refs(0, upto)] if circuit.relation is not None else []
-        step = Step(str(self.log), refs, 0, upto, "one", {}, feeds, True, "")
+        step = Step(str(self.log), refs, 0, upto, "one", dict(self.kept.beside), feeds, True, "")
         result = Result(number)
         self.job([circuit], step, f"{number}.start.{quote(circuit.name, safe='@')}.{next(_runs)}", wide, result)
         return result

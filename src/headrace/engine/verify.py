@@ -20,13 +20,16 @@ from headrace.serve import snapshot
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
 
+Found = dict[str, tuple[ViewRecord, pa.Table]]  # view -> its record and its rows
+Lacking = dict[str, dict[str, pa.Table]]  # view -> relation -> rows that it has set aside
+
 
 def verify(
     pipeline: Pipeline, views: list[str] | None, on_progress: Callable[[dict[str, Any]], None] | None
 ) -> dict[str, Any]:
     """Law 1 now: every view against the same SQL by Spark batch over the log, at one frontier."""
 
-    def held() -> tuple[int, dict[str, tuple[ViewRecord, pa.Table]], list[Compiled], dict[str, Relation], int | None]:
+    def held() -> tuple[int, Found, list[Compiled], Lacking, dict[str, Relation], int | None]:
         chosen = list(pipeline.maintainer.views.values())
         records = pipeline.catalog.views()
         found = {
@@ -38,18 +41,20 @@ def verify(
             if views is None or c.schema.name in views
         }
         tables = {n: r for n, r in pipeline.maintainer.tables.items() if n != CLOCK.name}
-        return pipeline.maintainer.frontier, found, chosen, tables, shown(pipeline.maintainer.kept)
+        aside = {c.schema.name: pipeline.maintainer.aside.of(c.schema.name) for c in chosen}
+        return pipeline.maintainer.frontier, found, chosen, aside, tables, shown(pipeline.maintainer.kept)
 
     results = []
     with pipeline.batch_lock, pipeline.log.held():
-        commit, found, chosen, tables, now_us = pipeline.on_engine(held)
+        commit, found, chosen, aside, tables, now_us = pipeline.on_engine(held)
         batch = Batch(pipeline.spark, now_us, functions_of(pipeline.project))
         read = {name for compiled in chosen for name in compiled.reads}
         try:
             batch.over_log(pipeline.folder / "log", tables, commit)
             for compiled in chosen:
                 name = compiled.schema.name
-                batch.define(name, compiled.definition.sql, compiled.schema.columns, read=name in read)
+                lacks = aside.get(name, {})
+                batch.define(name, compiled.definition.sql, compiled.schema.columns, read=name in read, without=lacks)
             for done, (name, (record, rows)) in enumerate(found.items()):
                 if on_progress is not None:
                     on_progress({"text": f"verifying {name}", "done": done, "total": len(found)})

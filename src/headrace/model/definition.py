@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+_ON_ERROR = re.compile(r"\A(?:\s*--[^\n]*\n)*?\s*--\s*on_error:[ \t]*([^\n]*?)\s*?(?:\n|\Z)")
 _RECOMPUTE = re.compile(r"\A(?:\s*--[^\n]*\n)*\s*--\s*on_change:\s*recompute\s*?(?:\n|\Z)")
 
 
@@ -41,6 +42,16 @@ class ViewDefinition:
         """Whether one of the comments it begins with says ``-- on_change: recompute``: a step may then cost as much as
         the whole input."""
         return _RECOMPUTE.match(self.sql) is not None
+
+    @property
+    def on_error(self) -> str:
+        """What happens when its SQL throws on a row, by a comment that it begins with, ``-- on_error: set_aside``.
+
+        "stop" (the view alone; the default), "set_aside" (it goes on without the row), "stop_source"
+        (the row's source too), or what else stands there.
+        """
+        found = _ON_ERROR.match(self.sql)
+        return found[1] if found else "stop"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from headrace.catalog.aside import AsideRow
 from headrace.catalog.quarantine import Change, Left, Refused, SetAside, refused_number
 from headrace.catalog.store import Catalog
 from headrace.formats.json_tables import rows
@@ -45,24 +46,28 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Entries of the quarantine: changes that tables could not take, and rows that sources could not read."""
+    """Entries of the quarantine: changes that tables could not take, rows that sources could not read, and rows that
+    views go on without."""
 
     changes: Parts
     refused: list[Refused]
+    aside: list[AsideRow]
 
     @property
     def rows(self) -> int:
-        return sum(int(changes.num_rows) for _, changes in self.changes) + len(self.refused)
+        return sum(int(changes.num_rows) for _, changes in self.changes) + len(self.refused) + len(self.aside)
 
     def shown(self) -> list[dict[str, Any]]:
-        """What ``shown`` and ``shown_refused`` give."""
+        """What ``shown``, ``shown_refused`` and ``shown_aside`` give."""
         of_changes = [change for table, changes in self.changes for change in shown(table, changes)]
-        return of_changes + [shown_refused(row) for row in self.refused]
+        return of_changes + [shown_refused(row) for row in self.refused] + [shown_aside(row) for row in self.aside]
 
 
 def counts(catalog: Catalog) -> dict[str, int]:
-    """Table -> entries of it; tables without any are left out."""
+    """Table, or view that goes on without rows -> entries of it; those without any are left out."""
     found = catalog.refused_counts()
+    for row in catalog.aside_shown():
+        found[row.view] = found.get(row.view, 0) + 1
     for entry in catalog.set_aside():
         found[entry.relation] = found.get(entry.relation, 0) + entry.rows
     return found
@@ -76,13 +81,14 @@ def entries(project_path: Path, table: str | None, limit: int | None) -> tuple[l
         files = [e for e in catalog.set_aside() if table is None or e.relation == table]
         refused = [r for r in catalog.refused() if table is None or r.row.relation == table]
         found: list[dict[str, Any]] = []
-        total = sum(entry.rows for entry in files) + len(refused)
+        aside = [r for r in catalog.aside_shown() if table in (None, r.view, feed_name(r))]
+        total = sum(entry.rows for entry in files) + len(refused) + len(aside)
         for entry, changes in there(catalog, files):
             if limit is not None and len(found) >= limit:
                 break
             found += shown(entry.relation, changes if limit is None else changes.slice(0, limit - len(found)))
-        left = refused if limit is None else refused[: max(0, limit - len(found))]
-        return found + [shown_refused(row) for row in left], total
+        found += [shown_refused(row) for row in refused] + [shown_aside(row) for row in aside]
+        return found[:limit], total
 
 
 @contextmanager
@@ -102,8 +108,24 @@ def chosen(catalog: Catalog, wanted: Chosen) -> Found:
     """
     if wanted.table is not None:
         _known(catalog, wanted.table)
+    aside = [row for row in catalog.aside_shown() if _wanted(row, wanted)]
+    rest = set(wanted.ids) - {row.id for row in aside}
+    if wanted.ids and not rest:
+        return Found([], [], aside)
+    wanted = replace(wanted, ids=[id for id in wanted.ids if id in rest])
     changes, numbers = _named(wanted.ids)
-    return Found(_changes(catalog, wanted, changes), _refused(catalog, wanted, numbers))
+    return Found(_changes(catalog, wanted, changes), _refused(catalog, wanted, numbers), aside)
+
+
+def _wanted(row: AsideRow, wanted: Chosen) -> bool:
+    if wanted.ids:
+        return row.id in wanted.ids
+    return wanted.table in (None, row.view, feed_name(row)) and (wanted.upto is None or row.commit <= wanted.upto)
+
+
+def feed_name(row: AsideRow) -> str:
+    """The table or view that a row is one of."""
+    return row.feed.partition("@")[0]
 
 
 def _changes(catalog: Catalog, wanted: Chosen, changes: Collection[Change]) -> Parts:
@@ -206,11 +228,22 @@ def shown_refused(entry: Refused) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def shown_aside(row: AsideRow) -> dict[str, Any]:
+    """``{"id", "view", "table", "commit", "weight", "reason", "row"}``; ``table``: what the view reads it from."""
+    return {
+        "id": row.id, "view": row.view, "table": feed_name(row), "commit": row.commit, "weight": row.weight,
+        "reason": row.message, "row": orjson.loads(row.shown)["row"],
+    }  # fmt: skip
+
+
 def line(entry: Mapping[str, Any]) -> str:
     """What ``Found.shown`` gives, as a line of text."""
     if "payload" in entry:
         payload = entry["payload"] if len(entry["payload"]) <= TEXT_MAX else entry["payload"][: TEXT_MAX - 1] + "…"
         return f"{entry['id']}  {entry['place']} {payload}: {entry['reason']}"
+    if "view" in entry:
+        times = f", {entry['weight']} times" if entry["weight"] > 1 else ""
+        return f"{entry['id']}  {entry['table']} {text(entry['row'])}{times}: {entry['reason']}"
     return f"{entry['id']}  {entry['operation']} {text(entry['row'])}: {entry['reason']}"
 
 
@@ -225,7 +258,7 @@ def _counted(commits: np.ndarray) -> np.ndarray:
 
 
 def _known(catalog: Catalog, table: str) -> None:
-    kept = {*(e.relation for e in catalog.set_aside()), *catalog.refused_counts()}
+    kept = {*(e.relation for e in catalog.set_aside()), *catalog.refused_counts(), *catalog.views()}
     known = sorted({*catalog.relations(), *kept})
     if table not in known:
         raise HeadraceError("source.no_table", f"there is no table '{table}'", next=nearest(table, known))

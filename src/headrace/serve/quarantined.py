@@ -19,6 +19,8 @@ def entry(project_path: Path, id: str) -> dict[str, Any]:
     """
     with quarantine.opened(project_path) as catalog:
         whole = quarantine.chosen(catalog, quarantine.Chosen(ids=(id,)))
+        if whole.aside:
+            return quarantine.shown_aside(whole.aside[0])
         if whole.refused:
             (refused,) = whole.refused
             kept = {"form": refused.row.form, "kept_at": time_text(refused.at_us)}

@@ -176,10 +176,15 @@ class Stepped:
         wanted = everything[self.record(view).schema.name]
         for compiled in self.upstream(everything, view):
             if not batch.defines(compiled.schema.name):
-                batch.define(compiled.schema.name, compiled.definition.sql, compiled.schema.columns)
+                name = compiled.schema.name
+                batch.define(
+                    name, compiled.definition.sql, compiled.schema.columns, without=self.maintainer.aside.of(name)
+                )
         schema = snapshot.delta(self.record(view), []).drop_columns([WEIGHT]).schema
         try:
-            return batch.run(wanted.definition.sql).rename_columns(schema.names).cast(schema)
+            with batch.without(self.maintainer.aside.of(wanted.schema.name)):
+                rows = batch.run(wanted.definition.sql)
+            return rows.rename_columns(schema.names).cast(schema)
         except HeadraceError:
             raise
         except Exception as error:

@@ -18,7 +18,7 @@ SHOWN = 100  # changes in text, unless asked otherwise
 
 
 def run(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Of this table only.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Of this table or view only.")] = None,
     *,
     limit: Annotated[
         int | None,
@@ -32,11 +32,12 @@ def run(
     Changes, oldest first of each table: an insert of a key that is there already, an update or delete of one that is
     not, where the source says `on_conflict: quarantine`; a delete of a row that a table without a key does not hold.
     Then rows of files and requests over HTTP that do not fit their columns, where the source says
-    `on_error: quarantine`. No view has seen any of it.
+    `on_error: quarantine`. No view has seen any of it. Then rows that a view's SQL throws on, where the view begins
+    with `-- on_error: set_aside`: it goes on without them.
 
     Each line begins with the id by which the other commands take it: TABLE:COMMIT:N, the N-th change of the table in
-    that commit; SOURCE:N of what a source could not read. Reads files; works beside a running `headrace up` and
-    without one.
+    that commit; SOURCE:N of what a source could not read; VIEW:COMMIT:N of what a view goes on without. Reads files;
+    works beside a running `headrace up` and without one.
     """
     from headrace.serve import quarantine
 

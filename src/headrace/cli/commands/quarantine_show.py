@@ -34,7 +34,7 @@ def run(
         display.emit(found)
         return
     display.say(display.paint(display.plain(id), "bold"))
-    (_refused if "payload" in found else _change)(id, found)
+    (_refused if "payload" in found else _aside if "view" in found else _change)(id, found)
 
 
 def _change(id: str, found: Mapping[str, Any]) -> None:
@@ -54,6 +54,19 @@ def _change(id: str, found: Mapping[str, Any]) -> None:
     display.say(f"  headrace quarantine replay {id}   # send it again as it is")
     display.say(f"  headrace quarantine fix {id} COLUMN=VALUE   # send it again, corrected")
     display.say(f"  headrace quarantine drop {id}")
+
+
+def _aside(id: str, found: Mapping[str, Any]) -> None:
+    _told({
+        "view": found["view"], "goes on without": f"{found['weight']:,} of {found['table']}",
+        "since commit": f"{found['commit']:,}", "reason": found["reason"],
+    })  # fmt: skip
+    display.say("  row:")
+    for name, value in found["row"].items():
+        display.say(f"    {display.plain(name)} = {display.cell(value)}")
+    display.say("next: correct or delete the row where it comes from, or edit the view; or")
+    display.say(f"  headrace quarantine replay {id}   # try the view with it again")
+    display.say(f"  headrace quarantine drop {id}   # leave it out of this list; the view goes on without")
 
 
 def _refused(id: str, found: Mapping[str, Any]) -> None:

@@ -92,6 +92,8 @@ def _pressure(item: Mapping[str, Any]) -> Iterator[str]:
 def _quarantined(kind: str, of: str, rows: int) -> str:
     if kind == "sinks":
         return f"its store cannot hold {display.counted(rows, 'row')} of {of}; see its table headrace_quarantine"
+    if kind == "views":
+        return f"it goes on without {display.counted(rows, 'row')}; see `headrace quarantine list {of}`"
     return f"{of} could not take {display.counted(rows, 'change')}; see `headrace quarantine list {of}`"
 
 
