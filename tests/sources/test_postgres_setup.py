@@ -19,6 +19,7 @@ from headrace.engine import connectors
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import INSERT, TRUNCATE, TransactionBatch
 from headrace.sources.base import Source
+from headrace.sources.connectors.postgres import setup
 from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.connector import PostgresSource
 from headrace.testing.postgres import PostgresServer
@@ -322,6 +323,27 @@ def test_a_lost_connection_is_an_error_and_a_start_goes_on(tmp_path: Path) -> No
         source.start(frozenset({"t"}), position)
         assert [row["id"] for row in changes(drain(source), "t")] == [1]
         source.close()
+
+
+def test_a_server_that_dies_under_a_look_at_its_catalogue_is_an_error_that_passes(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.run("CREATE TABLE t (id int PRIMARY KEY)")
+    position = shop.begin("t")[-1].origins[-1].position
+    log_end = setup.log_end
+
+    def dying(side: psycopg.Connection[tuple[object, ...]]) -> str:
+        found = log_end(side)
+        shop.run(f"SELECT pg_terminate_backend({side.info.backend_pid}, 5000)")
+        return found
+
+    shop.source.start(frozenset({"t"}), position)
+    with monkeypatch.context() as patch:
+        patch.setattr(setup, "log_end", dying)
+        fails("source.connect", drain, shop.source)
+    shop.run("INSERT INTO t VALUES (1)")
+    shop.source.start(frozenset({"t"}), position)
+    assert [row["id"] for row in changes(drain(shop.source), "t")] == [1]
 
 
 def test_a_transaction_that_stays_open_is_named_as_what_holds_up_the_start(

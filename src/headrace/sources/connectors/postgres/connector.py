@@ -238,9 +238,12 @@ class PostgresSource(Source):
         Raises ``HeadraceError`` source.connect (call ``start`` again with the last logged position), source.row,
         source.schema, source.no_identity (every transaction before the offending one was returned earlier).
         """
+        with setup.told(self._where):  # the server may die under any of it
+            return self._polled(time.monotonic() + wait_s)
+
+    def _polled(self, give_up: float) -> TransactionBatch | None:
         if self._refused is not None:
             raise self._refused
-        give_up = time.monotonic() + wait_s
         while True:
             batch = self._reveal()
             if batch is None and self._start_at is None:
@@ -345,8 +348,7 @@ class PostgresSource(Source):
     def _heartbeat(self, stream: ReplicationStream) -> None:
         """A small message of our own in an idle database: its slot moves on, a dead connection shows."""
         now = time.monotonic()
-        quiet_since = max(stream.last_heard, self._heartbeat_at)
-        if now - quiet_since < self._options.heartbeat_seconds:
+        if now - max(stream.last_heard, self._heartbeat_at) < self._options.heartbeat_seconds:
             return
         self._heartbeat_at = now
         try:
@@ -477,8 +479,6 @@ class PostgresSource(Source):
 
     def _position_tail(self) -> str:
         return position.tail({r.name: self._forms[oid].text for oid, r in self._followed.items()}, self._server)
-
-    # --- connections ------------------------------------------------------------------------------------------------
 
     def _conninfo(self) -> str:
         return self._options.conninfo(self._file, self._base)
