@@ -13,6 +13,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ def test_the_printed_command_makes_it_whole(project: ProjectFolder) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_damaged_catalogue_is_made_anew(project: ProjectFolder) -> None:
+def test_a_damaged_catalogue_and_a_damaged_log(project: ProjectFolder, tmp_path: Path) -> None:
     shop = Shop(project)
     kept = project.path / ".headrace"
     shop.comes(("a", 1), ("a", 2), ("b", 3))
@@ -137,3 +138,46 @@ def test_a_damaged_catalogue_is_made_anew(project: ProjectFolder) -> None:
     assert shop.next_command(error)["catalogue"] is True
     shop.catches_up()
     assert "error" not in headrace(project.path, "verify")
+
+    # The log: only a backup has it again.
+    assert "error" not in headrace(project.path, "backup", str(tmp_path / "copy"))
+    (segment,) = (kept / "log").glob("0*")
+    whole = bytearray(segment.read_bytes())
+    whole[700] ^= 1
+    segment.write_bytes(whole)
+    error = headrace(project.path, "up", "--once")
+    assert error["error"]["code"] == "log.corrupt"
+    assert "`headrace restore BACKUP DIR`" in error["error"]["next"]
+    assert "error" not in headrace(tmp_path, "restore", str(tmp_path / "copy"), str(tmp_path / "again"))
+    shop.path = tmp_path / "again"
+    (shop.path / "in").mkdir()
+    shop.comes(("f", 1))
+    shop.catches_up()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_damaged_view_is_built_beside_a_running_up(project: ProjectFolder) -> None:
+    shop = Shop(project)
+    shop.comes(("a", 1), ("a", 2), ("b", 3))
+    with subprocess.Popen([COMMAND, "up", "--json"], cwd=shop.path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            next(line for line in process.stdout if json.loads(line)["event"] == "ready")
+            while not (paths := named(shop.path, "SELECT path FROM output WHERE feed LIKE 'pages@%'")):
+                time.sleep(0.1)
+            file = shop.path / ".headrace" / paths[0]
+            flipped(file)
+            error = headrace(shop.path, "show", "pages")
+            assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(file))
+            answer = shop.next_command(error)
+            assert (answer["views"], answer["built"]) == (["pages"], True)
+            found = headrace(shop.path, "show", "pages")
+            assert {tuple(row) for row in found["rows"]} == shop.held()["pages"]
+            error = headrace(shop.path, "rebuild", "--all")
+            assert error["error"]["code"] == "project.locked"
+        finally:
+            process.terminate()
+            process.wait(100)
+    shop.comes(("b", 4))
+    shop.catches_up()
