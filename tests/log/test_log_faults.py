@@ -166,6 +166,27 @@ def test_a_disk_that_stays_full_and_gets_space_again(tmp_path: Path) -> None:
     check_opens(tmp_path, acknowledged, acknowledged)
 
 
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, "log.full"), (errno.EIO, "log.failed")])
+def test_a_log_that_cannot_be_opened_says_why_and_keeps_all(tmp_path: Path, number: int, code: str) -> None:
+    path, acknowledged = tmp_path / "log", []
+    with LogWriter(path, segment_bytes=SEGMENT, files=FaultyFiles()) as writer:
+        work(writer, acknowledged, [], 5)
+    files = FaultyFiles()
+    LogWriter(path, segment_bytes=SEGMENT, files=files).close()
+    refused = 0
+    for operation in ("open", "write", "sync"):
+        for nth in range(1, files.calls[operation] + 1):
+            failing = FaultyFiles([Fault(operation, nth, number, lasting=True)])
+            try:
+                LogWriter(path, segment_bytes=SEGMENT, files=failing).close()
+            except HeadraceError as error:
+                assert error.code == code and error.next
+                refused += 1
+            assert contents(path) == acknowledged
+    assert refused >= 3
+    check_opens(path, acknowledged, acknowledged)
+
+
 def test_a_sync_that_fails_is_final(tmp_path: Path) -> None:
     for nth in calls_of("sync", tmp_path):
         path = tmp_path / str(nth)

@@ -40,9 +40,16 @@ class Appender:
         self._files = files
         self.failed: HeadraceError | None = None
         self._segment: ActiveSegment | None = None
-        self._mark_fd = self._take()
+        try:
+            self._mark_fd = self._take()
+        except OSError as error:
+            raise self._not_opened(error) from error
         try:
             self._recover()
+        except OSError as error:
+            self.failed = self._not_opened(error)
+            self.close()  # leaves the files as they are
+            raise self.failed from error
         except BaseException:
             self.close()
             raise
@@ -183,6 +190,24 @@ class Appender:
         if old is not None:
             old.seal()
         return new
+
+    def _not_opened(self, error: OSError) -> HeadraceError:
+        where, why = str(self._path), str(error)
+        if error.errno in _NO_SPACE:
+            return HeadraceError(
+                "log.full",
+                "No space is left to open the log; what it holds is all there.",
+                where=where,
+                why=why,
+                next="Free some space, then start again.",
+            )
+        return HeadraceError(
+            "log.failed",
+            "The log cannot be opened.",
+            where=where,
+            why=why,
+            next="Check the disk and who may write there, then start again: opening the log finds what was kept.",
+        )
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
