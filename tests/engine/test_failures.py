@@ -313,12 +313,14 @@ def killed(*_: Any, **__: Any) -> None:
     raise Killed
 
 
-@pytest.mark.parametrize("before", ["publish", "search"])
-def test_killed_in_the_step_in_which_a_view_fails(shop: Running, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+@pytest.mark.parametrize(("part", "before"), [(maintain.Maintainer, "publish"), (failures.Failures, "search")])
+def test_killed_in_the_step_in_which_a_view_fails(
+    shop: Running, monkeypatch: pytest.MonkeyPatch, part: type, before: str
+) -> None:
     begin(shop, {"shares": SHARE, "counts": COUNT})
     shop.push({"orders": {"insert": [[7, 1, 0]]}})
     with monkeypatch.context() as patch:
-        patch.setattr(maintain.Maintainer, before, killed)
+        patch.setattr(part, before, killed)
         with pytest.raises(Killed):
             shop.step()
     shop.reopen()
