@@ -28,7 +28,7 @@ from headrace.model.errors import HeadraceError
 from headrace.sinks.connectors.postgres import connector as postgres
 from headrace.testing.postgres import PostgresServer
 
-TAKE_OVERS = (8, 12, 250)  # in each store
+TAKE_OVERS = (8, 20, 250)  # in each store
 # About so many calls, or calls of one name, has a writer. DuckDB's folder is made sure of while the file is closed.
 CALLS = {"duckdb": [(60, ""), (6, "mkdir"), (6, "mkdir"), (6, "mkdir")], "postgres": [(60, "")]}
 TRANSACTIONS = 200
