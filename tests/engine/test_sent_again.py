@@ -65,8 +65,10 @@ class Shop:
         self.catalog, self.log = Catalog(self.state / "catalog.db"), LogWriter(self.state / "log")
         pipeline: Any = SimpleNamespace(
             project=SimpleNamespace(path=self.folder), folder=self.state, catalog=self.catalog, log=self.log,
-            on_engine=lambda work: work(), maintainer=SimpleNamespace(frontier=0, lock=threading.Lock(), pins={}), stopping=False,
-            sources={"files": Files()},
+            on_engine=lambda work: work(), stopping=False, sources={"files": Files()},
+            maintainer=SimpleNamespace(
+                frontier=0, number=0, lock=threading.Lock(), pins={}, aside=SimpleNamespace(reread=lambda step: None)
+            ),
         )  # fmt: skip
         self.quarantine = Quarantined(pipeline)
         self.quarantine.begin()
