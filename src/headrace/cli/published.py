@@ -19,6 +19,15 @@ def views(path: Path) -> list[dict[str, Any]]:
     return snapshot.views(path)
 
 
+def first_commit(path: Path) -> int:
+    """The first commit that the log has left; 1 before the first `up`."""
+    if not _catalog(path).exists():
+        return 1
+    from headrace.serve.history import reader_of  # loads pyarrow
+
+    return reader_of(path).base.commit + 1
+
+
 def sinks(path: Path) -> list[dict[str, Any]]:
     """Every sink that was ever written to: the commit it has reached, and how many it lacks of those published."""
     if not _catalog(path).exists():

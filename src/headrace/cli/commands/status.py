@@ -42,11 +42,10 @@ def look(path: Path) -> dict[str, Any]:
 
     if socket.running(path):
         return verbs.call(path, "status", {}, lambda event: None)
-    from headrace.cli.published import sinks, views
-    from headrace.serve.history import reader_of
+    from headrace.cli.published import first_commit, sinks, views
 
-    first = reader_of(path).base.commit + 1
-    return {"state": "stopped", "first": first, "views": views(path), "sources": [], "sinks": sinks(path)}
+    found = {"views": views(path), "sources": [], "sinks": sinks(path)}
+    return {"state": "stopped", "first": first_commit(path), **found}
 
 
 def show(answer: Mapping[str, Any]) -> None:
