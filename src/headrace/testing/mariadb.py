@@ -144,17 +144,21 @@ class MariadbServer:
         if self._user is not None:
             os.chown(path, self._user.pw_uid, self._user.pw_gid)
 
-    def _identity(self) -> dict[str, Any]:
-        """Popen's arguments that drop root's rights."""
+    def _surroundings(self) -> dict[str, Any]:
+        """Popen's arguments that drop root's rights, and give temporary tables a folder of their own.
+
+        A server that starts removes those that it finds, though they be another server's.
+        """
+        apart: dict[str, Any] = {"cwd": self.folder, "env": {**os.environ, "TMPDIR": str(self.folder)}}
         if self._user is None:
-            return {}
-        return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+            return apart
+        return apart | {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
 
     def _init(self) -> None:
         command = [str(self.binaries["mariadb-install-db"]), "--no-defaults", f"--datadir={self.data}"]
         command += ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]
         command += ["--innodb-log-file-size=32M"]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, **self._identity())
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **self._surroundings())
         if done.returncode:
             raise RuntimeError(f"mariadb-install-db failed: {done.stderr.strip() or done.stdout.strip()}")
 
@@ -175,9 +179,8 @@ class MariadbServer:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=self.folder,
                 start_new_session=True,  # a Ctrl-C in the terminal is for the product alone
-                **self._identity(),
+                **self._surroundings(),
             )
 
     def _wait_ready(self) -> bool:
