@@ -93,14 +93,22 @@ class Followed:
             return list(cursor.fetchall())
 
     def begin(self, *tables: str, **options: Any) -> None:
-        """Start anew and take the first copy, which is what a client reads."""
+        """Start anew and take all there is, which is what a client reads; nobody may write meanwhile."""
+        self.starts(*tables, **options)
+        for batch in drain(self.source, at_least=0, quiet_s=0.1):
+            self.take(batch)
+
+    def starts(self, *tables: str, **options: Any) -> None:
+        """Start anew and take the first copy."""
         self.source.close()
         self.tables = tables
         self.source = self.made(**options)
         self.replica = Replica(self.source)
         self.source.start(frozenset(tables), None)
-        for batch in drain(self.source, quiet_s=0.1):
-            self.take(batch)
+        give_up = time.monotonic() + WAIT_SECONDS
+        while (batch := self.source.poll(0.1)) is None:
+            assert time.monotonic() < give_up, "the first copy does not come"
+        self.take(batch)
 
     def take(self, batch: TransactionBatch) -> None:
         self.replica.apply_all([batch])
