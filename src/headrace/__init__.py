@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.function import function
+from headrace.model.version import VERSION
 
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
     from headrace.serve.subscription import Subscription
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["function", "open", "subscribe"]
 
 

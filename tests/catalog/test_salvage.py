@@ -36,8 +36,8 @@ def project(tmp_path: Path) -> Path:
     catalog.settle([Change("orders", 7, 1)], 9)
     catalog.keep_refused("shop", [RefusedRow("orders", "f:1", "no number", b"{}", "json")], 6)
     catalog.record_step(1, 0, 7, StepShape(), 5)
-    catalog.publish(1, [Output(1, "pages@3", "state/1/out", 2, 77)], 6)
-    catalog.put_checkpoint(1, {"table:orders": [["state/1/run", 2, 100, 5]]})
+    catalog.publish(1, [Output(1, "pages@3", "state/1/out", 2, "0000004d")], 6)
+    catalog.put_checkpoint(1, {"table:orders": [["state/1/run", 2, 100, "00000005"]]})
     catalog.close()
     return tmp_path
 

@@ -5,19 +5,27 @@ Method: catalogues of every earlier layout, as those versions wrote them (tests/
 
 from __future__ import annotations
 
+import errno
+import random
+import resource
+import signal
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from headrace.catalog import sums
 from headrace.catalog.back import take_back
 from headrace.catalog.database import LAYOUT
+from headrace.catalog.mark import Mark
 from headrace.catalog.quarantine import Change, Left, SetAside
-from headrace.catalog.store import Catalog, StepShape
+from headrace.catalog.store import Catalog, Output, StepShape
 from headrace.model.errors import HeadraceError
+from headrace.state.run import checksums, damage
 
 LAYOUTS = Path(__file__).parent / "layouts"  # each as that version wrote it, as SQL; {home}: the catalogue's folder
 
@@ -124,7 +132,7 @@ def test_there_and_back_is_what_the_earlier_version_wrote(layout: int, tmp_path:
     before = held(path)
     for _ in range(2):
         Catalog(path).close()
-        assert held(path)["meta"][1] == [("layout", str(LAYOUT))]
+        assert held(path)["meta"][1] == [("layout", str(LAYOUT)), ("state layout", "1")]
         take_back(path, layout)
         assert sorted(file.name for file in tmp_path.iterdir()) == ["catalog.db"]
         assert held(path) == before
@@ -151,3 +159,67 @@ def test_only_an_earlier_layout_is_gone_back_to(layout: int, tmp_path: Path) -> 
     left_by(LAYOUT, tmp_path / "catalog.db")
     with pytest.raises(HeadraceError, match=r"state\.layout"):
         take_back(tmp_path / "catalog.db", layout)
+
+
+@pytest.mark.parametrize("size", [1000, 256 << 10, 600_000, 1 << 20])
+def test_checksums_of_blocks_are_one_of_the_file_before_layout_11_and_are_taken_from_there(
+    size: int, tmp_path: Path
+) -> None:
+    path, file, gone = tmp_path / "catalog.db", tmp_path / "state" / "run", str(tmp_path / "state" / "gone")
+    file.parent.mkdir()
+    file.write_bytes(random.Random(size).randbytes(size))
+    texts, whole = checksums(file, sync=False), zlib.crc32(file.read_bytes())
+    catalog = Catalog(path)
+    catalog.put_outputs([Output(1, "v@1", str(file), 5, texts), Output(2, "v@1", str(file), 5, "")])
+    catalog.put_base("v@1", 1, 7, [str(file), gone], 5, [texts, "12345678" * 2])
+    catalog.put_checkpoint(1, {"a1": [[str(file), 5, size, texts], [str(file), 5, size]]})
+    catalog.close()
+    take_back(path, 10)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("select crc from output order by step").fetchall() == [(whole,), (0,)]
+        assert database.execute("select crcs from base").fetchone() == (f"[{whole},0]",)  # the other file is gone
+        ((runs,),) = database.execute("select runs from checkpoint").fetchall()
+        assert orjson.loads(runs) == {"a1": [["state/run", 5, size, whole], ["state/run", 5, size]]}
+    catalog = Catalog(path)
+    one = f"{whole:08x}"
+    assert [output.sums for output in catalog.outputs(0, 2)] == [one, ""]
+    assert catalog.base_files("v@1") == [(str(file), one), (gone, "")]
+    assert catalog.checkpoint() == (1, {"a1": [[str(file), 5, size, one], [str(file), 5, size]]})
+    catalog.close()
+    assert damage(file, one) == damage(file, texts) == ""
+
+
+def test_a_change_that_the_disk_refuses_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path / "catalog.db")
+    catalog.put_sink("before", 1, "", 1)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "catalog.db-wal").stat().st_size, limit[1]))
+        with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):  # at the end
+            catalog.put_sink("refused", 2, "", 2)
+        with pytest.raises(sqlite3.OperationalError, match="disk I/O error"), catalog.transaction():
+            for number in range(2000):  # more than SQLite holds in memory: in the midst
+                catalog.set_meta(str(number), "x" * 4096)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    catalog.put_sink("after", 3, "", 3)
+    catalog.close()
+    catalog = Catalog(tmp_path / "catalog.db")
+    assert sorted(catalog.sinks()) == ["after", "before"]
+    assert catalog.meta("0") is None
+    catalog.close()
+
+
+def test_a_mark_that_cannot_be_written_does_not_undo_what_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(mark: Mark, count: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    catalog = Catalog(tmp_path / "catalog.db")
+    monkeypatch.setattr(Mark, "write", refused)
+    catalog.put_sink("kept", 1, "", 1)
+    catalog.close()
+    assert list(Catalog(tmp_path / "catalog.db", read_only=True).sinks()) == ["kept"]

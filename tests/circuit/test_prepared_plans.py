@@ -131,7 +131,7 @@ def test_prepared_plans_write_what_plain_frames_write(
                         patch.setattr(prepare, "_remembers", lambda *_: True)
                     result = stepper.run(number, after, log.end, wide=wide)
                 stepper.kept.add(result.runs)
-                outputs = [(o.feed, o.rows, o.crc) for o in result.outputs]
+                outputs = [(o.feed, o.rows, o.sums) for o in result.outputs]
                 runs = {n: size[:2] for n, size in stepper.kept.size.items()}
                 written.append([sorted(outputs), runs])
     finally:
@@ -156,8 +156,8 @@ def described(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "sql",
     [
-        "select 'c' circuit, 'p' path, id rows, (select max(id) from range(3)) crc from range(1)",
-        "select /*+ BROADCAST(b) */ 'c' circuit, 'p' path, a.id rows, b.id + 2 crc from range(1) a join range(1) b"
+        "select 'c' circuit, 'p' path, id rows, (select max(id) from range(3)) sums from range(1)",
+        "select /*+ BROADCAST(b) */ 'c' circuit, 'p' path, a.id rows, b.id + 2 sums from range(1) a join range(1) b"
         " on a.id = b.id",
     ],
     ids=["a value from a sub-query", "a broadcast"],
@@ -169,7 +169,7 @@ def test_a_plan_that_remembers_is_run_as_a_plain_frame(spark: Any, tmp_path: Pat
 
 
 def test_a_cached_frame_is_not_reused(spark: Any) -> None:
-    cached = spark.sql("select 'c' circuit, 'p' path, id rows, id crc from range(2)").cache()
+    cached = spark.sql("select 'c' circuit, 'p' path, id rows, id sums from range(2)").cache()
     try:
         assert not Prepared(cached.filter("rows > 0")).reusable
     finally:

@@ -195,6 +195,25 @@ def test_plan_reads_like_a_plan_and_fails_for_a_refused_view(folder: Path, answe
     assert json.loads(run(folder, "plan", "--json").stdout) == PLAN
 
 
+def test_a_plan_tells_of_a_source_that_is_not_read_beside_all_else(folder: Path, answers: Answers) -> None:
+    error = {
+        "code": "source.connect",
+        "what": "PostgreSQL cannot be reached",
+        "where": "sources/shop.yaml",
+        "why": "",
+        "next": "start it",
+    }
+    answers.plan_answer = {**PLAN, "unread": {"shop": error}, "views": [], "tables": {}}
+    done = run(folder, "plan")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[:4] == [
+        "  + source shop   new",
+        "      not read [source.connect] PostgreSQL cannot be reached",
+        "        where: sources/shop.yaml",
+        "        next:  start it",
+    ]
+
+
 def test_a_plan_of_nothing_succeeds(folder: Path, answers: Answers) -> None:
     answers.plan_answer = {"changes": [], "tables": {}, "views": [], "warnings": []}
     done = run(folder, "plan")

@@ -76,7 +76,7 @@ def test_cat_prints_every_transaction_as_it_was_appended(logged: Logged) -> None
     found = cat(logged)
     assert found == logged.expected()
     assert {change["op"] for transaction in found for change in transaction["changes"]} == {
-        "insert", "update", "delete", "truncate",
+        "insert", "upsert", "update", "delete", "truncate",
     }  # fmt: skip
     rebuilt = Contents()
     for transaction in found:

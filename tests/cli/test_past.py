@@ -67,7 +67,7 @@ class Published:
         path = place / f"{self.number}.arrow"
         write(path, rows)
         self.catalog.record_step(self.number, after, self.upto, StepShape(each=each), 0)
-        outputs = [Output(self.number, "sums@1", str(path), len(rows), 0)] if rows else []
+        outputs = [Output(self.number, "sums@1", str(path), len(rows), "")] if rows else []
         self.catalog.publish(self.number, outputs, 1)
 
     def base(self) -> None:
@@ -143,6 +143,7 @@ def test_before_it_was_made_and_while_it_had_failed_it_is_refused(tmp_path: Path
         assert published.at(commit) == published.held[commit], commit
     for commit in (6, 7):
         error = published.refused(commit)
+        assert not isinstance(error, past.NotPublished)  # its query would throw
         assert (error.code, error.why, error.next) == (
             "view.not_at", "it had failed, and came back at commit 8", "--at 8",
         )  # fmt: skip
@@ -159,6 +160,7 @@ def test_deltas_that_are_not_kept_any_more(tmp_path: Path) -> None:
     published.catalog.forget_steps(5)
     assert published.at(4) == published.held[4] and published.at(7) == published.held[7]
     error = published.refused(3)
+    assert isinstance(error, past.NotPublished) and error.commit == 3
     assert (error.code, error.why) == ("state.missing", "the oldest step that is kept begins at commit 4")
 
 
@@ -184,7 +186,7 @@ def test_show_of_a_view_at_a_commit_and_at_a_time(tmp_path: Path) -> None:
         answer = json.loads(show(published.folder, "--at", asked).stdout)
         assert (answer["view"], answer["commit"]) == ("sums", commit)
         assert Rows(map(tuple, answer["rows"])) == published.held[commit]
-    done = show(published.folder, "--at", "9")
-    error = json.loads(done.stderr)["error"]
-    assert (done.returncode, error["code"]) == (1, "view.not_at")
-    assert error["next"].startswith("--at 7 or --at 12; ")
+    with pytest.raises(past.NotPublished) as caught:
+        past.contents(published.folder, "sums", 9, None)
+    assert (caught.value.code, caught.value.commit, caught.value.schema) == ("view.not_at", 9, SCHEMA)
+    assert caught.value.next.startswith("--at 7 or --at 12; ")

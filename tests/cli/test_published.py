@@ -59,7 +59,7 @@ class Published:
         ]
         write_run(path, pa.Table.from_arrays(columns, names=["c0", "c1", "c2", "_w"]))
         self.catalog.record_step(self.step, upto - 1, upto, StepShape(), 0)
-        self.catalog.publish(self.step, [Output(self.step, "revenue@1", str(path), len(rows), 0)], 1)
+        self.catalog.publish(self.step, [Output(self.step, "revenue@1", str(path), len(rows), "")], 1)
 
 
 @pytest.fixture

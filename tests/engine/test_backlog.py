@@ -119,6 +119,8 @@ def test_what_the_log_holds_from_before_counts(tmp_path: Path) -> None:
         ("files", {"path": "in"}, "drop", "what it leaves out would not come again"),
         ("files", {"path": "in"}, "refuse", "nobody is there who could be refused"),
         ("postgres", {"host": "h", "database": "d"}, "drop", "its tables would be wrong from then on"),
+        ("mysql", {"host": "h", "database": "d", "user": "u"}, "drop", "its tables would be wrong from then on"),
+        ("mysql", {"host": "h", "database": "d", "user": "u"}, "refuse", "nobody is there who could be refused"),
     ],
 )
 def test_what_a_source_cannot_do_is_refused_at_the_door(

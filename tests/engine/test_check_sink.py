@@ -71,7 +71,7 @@ class Shop:
             columns = [pa.array(regions, pa.string()), *(pa.array(v, pa.int64()) for v in (numbers, rows.values()))]
             instants = pa.array([n % 10 + 1 for n in numbers], pa.int64())
             write_run(path, pa.Table.from_arrays([*columns, instants], names=["c0", "c1", "_w", "_i"]))
-            outputs.append(Output(self.number, f"{name}@{version or 1}", str(path), len(rows), 0))
+            outputs.append(Output(self.number, f"{name}@{version or 1}", str(path), len(rows), ""))
         upto = 10 * self.number
         self.catalog.record_step(self.number, upto - 10, upto, StepShape(), 0)
         self.catalog.publish(self.number, outputs, 1)

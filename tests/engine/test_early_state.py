@@ -102,9 +102,9 @@ def test_state_is_read_through_once_and_beside(engine: Engine, monkeypatch: pyte
     for _ in range(3):
         engine.step()
     read: list[Path] = []
-    checksum = sound.checksum
+    damage = sound.damage
     monkeypatch.setattr(sound, "_known", type(sound._known)())
-    monkeypatch.setattr(sound, "checksum", lambda path, sync: (read.append(path), checksum(path, sync=sync))[1])
+    monkeypatch.setattr(sound, "damage", lambda path, sums: (read.append(path), damage(path, sums))[1])
     look_at_state(engine.catalog).join()
     assert len(read) == 3
     found = engine.catalog.checkpoint()

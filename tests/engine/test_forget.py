@@ -71,7 +71,7 @@ class Feed:
         path = self.folder / f"{name}.arrow"
         rows = Counter({x: w for x, w in rows.items() if w})
         write_run(path, pa.table({"c0": pa.array(list(rows), pa.int64()), "_w": pa.array(rows.values(), pa.int64())}))
-        return Output(self.number, RECORD.feed, str(path), len(rows), 0)
+        return Output(self.number, RECORD.feed, str(path), len(rows), "")
 
     def compact(self) -> None:
         base = self.file(f"base-{self.number}", self.held[-1])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +52,31 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     state = Kept(tmp_path / "state")
     yield state
     state.close()
+
+
+def test_merging_goes_on_after_the_disk_has_refused_it(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[Path] = []
+
+    def full(path: Path, table: pa.Table) -> None:
+        refused.append(path)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("headrace.engine.kept.write_run", full)
+    kept.start()
+    total = steps(kept, 6)
+    wait_until(lambda: bool(refused))
+    assert contents(kept) == nonzero(total)
+    monkeypatch.undo()
+    total.update(steps(kept, 1, after=6))
+    wait_until(lambda: kept.size[NAME][0] < 6)
+    assert contents(kept) == nonzero(total)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def steps(kept: Kept, count: int, after: int = 0) -> Counter[str]:

@@ -16,7 +16,7 @@ from failing_case import COUNT, TABLES, begin, reason, rows, state, stepped, unt
 from running_case import Case, Running, running
 
 from headrace.catalog.store import Output
-from headrace.circuit.operators.publish import checksum
+from headrace.circuit.operators.publish import checksums
 from headrace.engine.failures import MISMATCH
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
@@ -61,7 +61,7 @@ def test_it_is_built_again_with_its_readers_and_the_rest_goes_on(shop: Running) 
     path, delta = Path(output.path), open_run(output.path)
     n = delta.column_names.index("c1")
     write_run(path, delta.set_column(n, "c1", pa.array(column(delta, "c1") + 40)))
-    shop.pipeline.catalog.put_outputs([replace(output, crc=checksum(path, sync=False))])
+    shop.pipeline.catalog.put_outputs([replace(output, sums=checksums(path, sync=False))])
     restarted(shop)
     assert state(shop) == {"counts": "failed", "large": "failed", "readers": "failed", "other": "live"}
     assert snapshot.read(shop.pipeline.catalog, shop.pipeline.catalog.views()["counts"])[1].num_rows == 4  # -41, +42

@@ -25,7 +25,7 @@ from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
-from headrace.model.transaction import SELF, STRICT, RefusedRow, TransactionBatch, TransactionOrigin
+from headrace.model.transaction import SELF, STRICT, UPSERT, RefusedRow, TransactionBatch, TransactionOrigin
 from headrace.serve import history, quarantine
 from headrace.state.run import write_run
 
@@ -177,7 +177,7 @@ def test_random_replays_and_drops_send_each_change_once_or_never(shop: Shop, see
 
 def test_as_another_operation_where_the_whole_row_is_known(shop: Shop) -> None:
     shop.quarantine.replay("orders:3:1", "orders:6:1", as_="replace", wait_s=0)
-    assert shop.codes("orders") == [0, 0]
+    assert shop.codes("orders") == [UPSERT, UPSERT]
     found = refused(lambda: shop.quarantine.replay("orders:3:4", as_="insert", wait_s=0))
     assert (found.code, found.where) == ("quarantine.replay", "orders:3:4")
     found = refused(lambda: shop.quarantine.replay("orders:5:2", as_="update", wait_s=0))
@@ -217,7 +217,7 @@ def test_a_correction_is_typed_like_a_row_that_is_pushed(shop: Shop) -> None:
         [{"table": "orders", "op": INSERT, "row": {"id": 7, "note": "", "amount": "9.90"}}],
         [{"table": "orders", "op": UPDATE, "row": {"id": 8, "amount": "2.50"}}],
         [{"table": "orders", "op": INSERT, "row": {"id": 3, "note": "there", "amount": None}}],
-        [{"table": "orders", "op": INSERT, "row": {"id": 7, "note": None, "amount": "1234.10"}}],
+        [{"table": "orders", "op": "upsert", "row": {"id": 7, "note": None, "amount": "1234.10"}}],
         [{"table": "visits", "op": DELETE, "row": {"page": "home", "n": 0.5}}],
     ]
     assert shop.there() == []

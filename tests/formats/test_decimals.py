@@ -44,6 +44,13 @@ def test_text(kind: tuple[int, int]) -> None:
     assert held > 5
 
 
+@pytest.mark.parametrize("sign", ["", "-", "+"])
+@pytest.mark.parametrize("digits", ["1" * 38, "9" * 38, "0" * 37 + "1"])
+def test_text_with_all_digits_behind_the_point(sign: str, digits: str) -> None:
+    found = decimals.from_text(pa.array([f"{sign}0.{digits}", None]), pa.decimal128(38, 38))
+    assert found.to_pylist() == [Decimal(f"{sign}0.{digits}"), None]
+
+
 def test_the_fast_rule_of_json_and_csv_leaves_the_others_to_the_exact_one() -> None:
     wide = pa.decimal128(38, 18)
     for text in ("1e30", "-1e30", "3.40398646242908176540613690454327964789087", "123456789012345678901234567890"):

@@ -17,24 +17,24 @@ import pyarrow as pa
 from histories import Row, Table, bitwise, rows_table
 from pyspark.sql import DataFrame
 
+from headrace.circuit.flow import ddl
+from headrace.circuit.operators.publish import DESCRIPTION
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import PROPERTY
 from headrace.engine.batch import Batch
 from headrace.engine.compile import Compiled
 from headrace.formats.types.arrow import quote
 from headrace.model.schema import Column
+from small_batch import small
 
 Rows = Counter[tuple[str, ...]]
-FILES = "circuit string, path string, rows bigint, crc bigint"
 
 
 class Oracle:
     """Answers of batch. ``views`` upstream first."""
 
     def __init__(self, spark: Any, tables: Sequence[Table], views: Mapping[str, Compiled]) -> None:
-        self.batch, self.tables, self.views = Batch(spark), tables, views
-        self.batch.spark.conf.set("spark.sql.codegen.wholeStage", "false")
-        self.batch.spark.conf.set("spark.sql.shuffle.partitions", "1")
+        self.batch, self.tables, self.views = small(Batch(spark)), tables, views
         read = {name for view in views.values() for name in view.reads}
         self.levels = [[n] for n in views if n in read] + [[n for n in views if n not in read]]
         for table in tables:
@@ -50,7 +50,7 @@ class Oracle:
         rows.createOrReplaceTempView(name)
 
     def frame(self, name: str) -> DataFrame:
-        return self.batch.frame(self.views[name].definition.sql).mapInArrow(_writing(name), FILES)
+        return self.batch.frame(self.views[name].definition.sql).mapInArrow(_writing(name), ddl(DESCRIPTION))
 
     def prepared(self) -> list[list[Prepared]]:
         """The plans of each level: views that others read go first, each for itself."""
@@ -158,7 +158,6 @@ def _writing(name: str) -> Stage:
         table = pyarrow.Table.from_batches(kept)
         with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
-        row = [[name], [path], [table.num_rows], [0]]
-        yield pyarrow.RecordBatch.from_arrays([pyarrow.array(v) for v in row], names=["circuit", "path", "rows", "crc"])
+        yield pyarrow.record_batch([[name], [path], [table.num_rows], [""]], ["circuit", "path", "rows", "sums"])
 
     return write

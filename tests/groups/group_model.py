@@ -19,7 +19,8 @@ class Held:
 
 @dataclass
 class Model:
-    """``feed``: the commits it follows, those of the log so far. ``dead``: (commit, attempt) by number."""
+    """``feed``: the commits it follows, those of the log so far, which ends at ``end``. ``dead``: (commit, attempt) by
+    number."""
 
     feed: list[int]
     lease: int
@@ -29,6 +30,7 @@ class Model:
     open: dict[int, Held] = field(default_factory=dict)
     dead: dict[int, tuple[int, int]] = field(default_factory=dict)
     letters: int = 0
+    end: int = 0
     acked: set[int] = field(default_factory=set)
 
     def tick(self, now: int) -> None:
@@ -49,10 +51,11 @@ class Model:
             held.attempt, held.consumer, held.leased = held.attempt + 1, consumer, True
             held.until, held.span = now + self.lease, self.lease
         new = [c for c in self.feed if c > self.read]
-        new = new[: max(0, min(most - len(due), self.in_flight - len(self.open)))]
+        room = max(0, min(most - len(due), self.in_flight - len(self.open)))
+        new = new[:room]
         for commit in new:
             self.open[commit] = Held(1, self.most_deliveries, now + self.lease, self.lease, consumer)
-            self.read = commit
+            self.read = commit if len(new) == room else self.end  # it looked for more, up to there
         assert not self.acked & {*due, *new} - {c for c in due if self.open[c].again}
         return [f"{c}.{self.open[c].attempt}" for c in (*due, *new)]
 

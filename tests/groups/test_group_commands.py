@@ -21,6 +21,7 @@ import pytest
 from grouped import World
 
 import headrace
+from headrace.catalog.store import Catalog
 from headrace.cli import display
 from headrace.cli.main import main
 from headrace.model.errors import HeadraceError
@@ -71,8 +72,12 @@ def test_a_group_from_its_making_to_its_end(tmp_path: Path) -> None:
     assert answer(tmp_path, "ack", "billing", first["id"]) == [{"acknowledged": 1}]
     assert answer(tmp_path, "nack", "billing", second["id"], "--reason", "closed\tfor today") == [{"given_back": 1}]
     assert refused(tmp_path, "ack", "billing", second["id"]) == "group.lease"
+    assert refused(tmp_path, "extend", "billing", second["id"]) == "group.lease"
     (again,) = answer(tmp_path, "read", "billing")
     assert (again["commit"], again["attempt"]) == (feed[1], 2)
+    assert answer(tmp_path, "extend", "billing", again["id"], "--lease", "600") == [{"extended": 1}]
+    assert run(tmp_path, "extend", "billing", again["id"]).stdout == "extended 1\n"
+    assert refused(tmp_path, "extend", "billing", again["id"], "--lease", "0") == "group.invalid"
     answer(tmp_path, "nack", "billing", again["id"], "--reason", "closed\tfor good")
     (dead,) = answer(tmp_path, "dead", "ls", "billing")
     assert [(d["commit"], d["deliveries"], d["reason"]) for d in dead["dead"]] == [(feed[1], 2, "closed\tfor good")]
@@ -107,6 +112,18 @@ def test_errors_name_what_is_near(tmp_path: Path) -> None:
     assert refused(tmp_path, "ack", "billing", "5") == "group.lease"
     assert refused(tmp_path, "ack", "billing", "6.1") == "group.lease"
     assert refused(tmp_path, "dead", "show", "billing", "1") == "group.letter"
+
+
+def test_before_anything_has_run_it_says_what_to_run(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yaml").write_text("")
+    assert "headrace up" in run(tmp_path, "create", "billing", "ordes").stderr
+    (tmp_path / ".headrace").mkdir(exist_ok=True)
+    Catalog(tmp_path / ".headrace/catalog.db").close()  # as `headrace plan` leaves it
+    done = run(tmp_path, "create", "billing", "ordes", "--json")
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["code"], error["what"]) == (1, "source.no_table", "there is no table 'ordes'")
+    assert error["why"].startswith("nothing has come in yet: `headrace up` has not run")
+    assert error["next"].startswith("headrace up, and ask again")
 
 
 def test_a_reader_that_follows_gets_what_comes_until_it_is_interrupted(tmp_path: Path) -> None:

@@ -33,13 +33,24 @@ class History:
             self.groups.create(name, "orders", lease_s=lease, max_deliveries=most, ordered=ordered, in_flight=in_flight)
             self.models[name] = Model([], lease * SECOND, most, 1 if ordered else in_flight)
             self.given[name] = ["3.1"]
-        self.counted = {"again": 0, "late": 0, "dead": 0, "acked": 0}
+        self.counted = {"again": 0, "late": 0, "dead": 0, "acked": 0, "extended": 0}
 
     def step(self) -> None:
         for model in self.models.values():
-            model.feed = self.world.feed("orders")
+            model.feed, model.end = self.world.feed("orders"), len(self.world.made.made)
         name = self.random.choice(list(self.models))
-        does = [self.read, self.read, self.read, self.ack, self.ack, self.ack, self.ack_upto, self.nack, self.time]
+        does = [
+            self.read,
+            self.read,
+            self.read,
+            self.ack,
+            self.ack,
+            self.ack,
+            self.ack_upto,
+            self.nack,
+            self.extend,
+            self.time,
+        ]
         self.random.choice([*does, self.restart, self.letters, self.grow])(name)
         for name, model in self.models.items():
             model.tick(self.world.now)
@@ -104,6 +115,19 @@ class History:
         except HeadraceError as error:
             assert (error.code, late) == ("group.lease", True)
 
+    def extend(self, name: str) -> None:
+        ids, lease, model = self.ids(name), self.random.choice([None, 2, 50]), self.models[name]
+        kept, late = model.held(ids, self.world.now)
+        span = model.lease if lease is None else lease * SECOND
+        for commit in kept:
+            model.open[commit].until, model.open[commit].span = self.world.now + span, span
+        self.counted["extended"] += len(kept)
+        try:
+            assert self.groups.extend(name, *ids, lease_s=lease) == len(kept)
+            assert not late
+        except HeadraceError as error:
+            assert (error.code, late) == ("group.lease", True)
+
     def letters(self, name: str) -> None:
         model = self.models[name]
         model.tick(self.world.now)
@@ -140,7 +164,34 @@ def test_a_random_history_is_as_the_model_says(tmp_path: Path, seed: int) -> Non
     history = History(tmp_path, seed)
     for _ in range(120):
         history.step()
-    assert all(history.counted[what] for what in ("again", "acked", "late")), history.counted
+    assert all(history.counted[what] for what in ("again", "acked", "late", "extended")), history.counted
+
+
+def test_a_reader_that_extends_keeps_what_it_has_until_it_stops(tmp_path: Path) -> None:
+    world = World(tmp_path, 5, 10)
+    groups = world.groups()
+    groups.create("g", "orders", lease_s=10)
+    with groups.subscribe("g", consumer="slow") as slow, groups.subscribe("g", consumer="other") as other:
+        (delivery,) = slow.read()
+        for _ in range(5):
+            world.now += 9 * SECOND
+            assert slow.extend(delivery) == 1
+            assert delivery.commit not in [d.commit for d in other.read(99)]
+        assert slow.extend(delivery.id, lease_s=100) == 1
+        world.now += 99 * SECOND
+        assert delivery.commit not in [d.commit for d in other.read(99)]
+        assert slow.extend(delivery, lease_s=1) == 1  # for less, too
+        world.now += 1 * SECOND
+        again = next(d for d in other.read(99) if d.commit == delivery.commit)
+        assert again.attempt == 2
+        with pytest.raises(HeadraceError) as caught:
+            slow.extend(delivery)  # it is with another now, whose lease stays as it is
+        assert (caught.value.code, again.id in caught.value.why) == ("group.lease", True)
+        world.now += 9 * SECOND
+        assert other.ack(again) == 1 and slow.extend(again) == 0
+    for wrong in (0, -1, 43_201):
+        with pytest.raises(HeadraceError, match=r"group\.invalid"):
+            groups.extend("g", again.id, lease_s=wrong)
 
 
 def test_all_that_is_not_acknowledged_comes_until_it_is(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class Views:
         path = self.folder / f"{name}.arrow"
         columns = {name: pa.array([row[n] for row in rows], pa.int64()) for n, name in enumerate(("_i", "c0", "_w"))}
         write_run(path, pa.table(columns))
-        return Output(self.number, record(self.version).feed, str(path), len(rows), 0)
+        return Output(self.number, record(self.version).feed, str(path), len(rows), "")
 
     def compact(self) -> None:
         base = self.file(f"base-{self.number}-{self.version}", [(0, x, n) for x, n in self.held[self.end].items()])

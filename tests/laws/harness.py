@@ -64,8 +64,10 @@ from headrace.model.delivery import WEIGHT
 from headrace.sql.user_functions import UserFunctions, user_function
 from headrace.state.rows import consolidate, difference
 from headrace.state.run import open_run
+from small_batch import small
 
 HISTORIES = int(os.environ.get("HEADRACE_LAWS_HISTORIES", "200"))
+STEPS = 4 if HISTORIES <= 200 else 6  # a step costs much the same however many histories it takes together
 SEED = os.environ.get("HEADRACE_LAWS_SEED", "1")
 REGRESSIONS = Path(os.environ.get("HEADRACE_LAWS_REGRESSIONS", Path(__file__).with_name("regressions")))
 INSTANT = "_i"
@@ -258,11 +260,7 @@ class Circuits:
                 outcome.differ(name, _cases(wrong, len(cases)), [_described(first, len(cases))])
 
     def judge(self) -> Batch:
-        """Spark batch for small tables: compiling a query for itself, or dealing its rows out, is most of its cost."""
-        made = Batch(self.spark, functions=self.functions)
-        made.spark.conf.set("spark.sql.codegen.wholeStage", "false")
-        made.spark.conf.set("spark.sql.shuffle.partitions", "1")
-        return made
+        return small(Batch(self.spark, functions=self.functions))
 
     def judge_log(self, judge: Batch, table: Table, log: Path, rows: list[Any], outcome: Outcome) -> None:
         """What `verify` takes for the table's contents, which is another reading of the log, against the replay."""
@@ -364,7 +362,7 @@ def hold(spark: Any, folder: Path, operator: Operator, histories: int = HISTORIE
     rng = random.Random(f"{SEED}/{operator.name}")
     print(f"{operator.name}: {histories} histories, {len(operator.queries)} queries, HEADRACE_LAWS_SEED={SEED}")
     for first in range(0, histories, at_once or histories):
-        plan = schedule(rng, operator.truncated)
+        plan = schedule(rng, operator.truncated, STEPS)
         numbers = range(first, min(first + (at_once or histories), histories))
         cases = [history(random.Random(f"{SEED}/{operator.name}/{n}"), operator.tables, plan) for n in numbers]
         try:

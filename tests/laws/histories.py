@@ -33,7 +33,6 @@ from headrace.model.transaction import (
 )
 
 CASE = "case_id"
-STEPS = 6
 INF, NAN = float("inf"), float("nan")
 Row = tuple[Any, ...]  # the values of a row without its case
 
@@ -107,10 +106,10 @@ class StepPlan:
 Schedule = tuple[StepPlan, ...]
 
 
-def schedule(rng: random.Random, truncated: Sequence[str] = ()) -> Schedule:
-    """Steps of both shapes and both kinds of instants; ``truncated``: tables that are emptied at some point."""
+def schedule(rng: random.Random, truncated: Sequence[str], steps: int) -> Schedule:
+    """So many steps, at least four, of both shapes and both kinds of instants; ``truncated``: tables that are emptied."""
     modes = [(wide, instants) for wide in (False, True) for instants in ("one", "each")]
-    modes += rng.sample(modes, STEPS - len(modes))
+    modes += rng.sample(modes, steps - len(modes))
     rng.shuffle(modes)
     plans = []
     for number, (wide, instants) in enumerate(modes):

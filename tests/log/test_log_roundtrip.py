@@ -348,7 +348,7 @@ def test_one_writer_only_and_none_after_close(tmp_path: Path) -> None:
     answers = [writer.submit(simple([(0, n)], 1)) for n in range(50)]
     writer.close()
     writer.close()
-    assert [answer.result(0) for answer in answers] == list(range(1, 51))
+    assert [answer.result() for answer in answers] == list(range(1, 51))
     with pytest.raises(HeadraceError, match=r"log\.failed"):
         writer.append(simple([(0, 1)], 1))
     with LogWriter(tmp_path / "log") as again:

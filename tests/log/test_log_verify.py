@@ -127,7 +127,9 @@ def test_a_sound_log_is_reported_whole(small: SmallLog) -> None:
     assert len(small.segments) > 4
 
 
-def test_every_flipped_bit_in_use_is_found_and_what_stands_can_be_read(small: SmallLog) -> None:
+def test_every_flipped_bit_in_use_is_found_and_what_stands_can_be_read(
+    small: SmallLog, request: pytest.FixtureRequest
+) -> None:
     generator = random.Random(3)
     places = [(name, at) for name, size in small.used() for at in range(size)]
     assert {name for name, _ in places} == {file.name for file in small.path.iterdir()}
@@ -153,6 +155,8 @@ def test_every_flipped_bit_in_use_is_found_and_what_stands_can_be_read(small: Sm
             check_what_stands(small, report)
     assert verify(small.path).damages == []
     assert len(kinds) >= 7, kinds
+    what = {"what": "flips in the log", "tried": FLIPS, "detail": f"{len(kinds)} kinds of damage"}
+    request.node.user_properties.append(("proof", what))
 
 
 def test_every_truncation_is_found(small: SmallLog, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ class Lists(Maintainer):
             _TASK.begin(folder)
             for made in Publish(f"{name}@1", durable=True, consolidated=False)(table.to_batches()):
                 for row in made.to_pylist():
-                    result.outputs.append(Output(number, row["circuit"], row["path"], row["rows"], row["crc"]))
+                    result.outputs.append(Output(number, row["circuit"], row["path"], row["rows"], row["sums"]))
         return result
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -35,16 +35,20 @@ from headrace.engine.step import Result
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.definition import Settings
+from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
+from headrace.model.transaction import TransactionBatch
 from headrace.sinks.base import Sink
 from headrace.sinks.connectors.duckdb.connector import DuckdbSink
 from headrace.sinks.connectors.postgres.connector import PostgresSink
+from headrace.state import run
 from headrace.state.arrangement import Arrangement
 from headrace.state.run import HASH, column
 
 FINISHED, LOST, MISPLACED, STUCK, CHANGED = 0, 3, 4, 5, 6  # what a process exits with
 SEGMENT_BYTES = 4096
 STUCK_S = 20.0
+BLOCK = 128  # bytes of a file that have a checksum of their own
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,8 @@ class World:
         return DuckdbSink("warehouse", {"path": str(self.store)}, {})
 
 
-def work(world: World) -> int:
-    """Recover, then go on to the end of the history."""
+def work(world: World, tell: Callable[[dict[str, Any]], None] = lambda event: None) -> int:
+    """Recover, then go on to the end of the history. ``tell`` hears what the product would tell of its sink and source."""
     _often()
     without_spark()
     folder, history = Path(world.folder), History(world.seed, world.transactions)
@@ -90,13 +94,13 @@ def work(world: World) -> int:
         return CHANGED
     catalog = Catalog(folder / "catalog.db")
     engine = recovered(folder, catalog, log, each=world.each)
-    deliver = Deliver(world.sink(), None, catalog, engine.reader, lambda event: None)
+    deliver = Deliver(world.sink(), None, catalog, engine.reader, tell)
     deliver.start()
     told = os.open(world.acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     _confirm(told, confirmed, at)
     while at < world.transactions:
         size = history.together(at)
-        if log.append(history.batch(at + 1, size)) != at + 1:
+        if _taken(log, history.batch(at + 1, size), tell) != at + 1:
             return MISPLACED
         _confirm(told, at, at + size)
         at += size
@@ -134,14 +138,27 @@ def recovered(folder: Path, catalog: Catalog, log: LogWriter, *, each: bool) -> 
 
 
 def _often() -> None:
-    """Compaction, forgetting and merging come after a few steps here, not after many; nobody waits long."""
+    """Compaction, forgetting and merging come after a few steps here, not after many; blocks are small; nobody waits."""
     maintain.COMPACT_FILES, forgetting.RETAINED_STEPS, keeping.RUNS_MAX = 3, 3, 5
+    run.BLOCK = BLOCK
     delivering.RETRY_S, delivering.WAIT_S = (0.01,), 0.02
 
 
 def without_spark() -> None:
     """What Spark tells a task of itself is told by a stand-in."""
     task._task = lambda: _TASK
+
+
+def _taken(log: LogWriter, batch: TransactionBatch, tell: Callable[[dict[str, Any]], None]) -> int:
+    """The first commit; what a full disk refuses is given again until there is room, as a source does."""
+    while True:
+        try:
+            return log.append(batch)
+        except HeadraceError as error:
+            if error.code != "log.full":
+                raise
+            tell({"event": "source.failed", "error": error.as_dict()})
+            time.sleep(0.01)
 
 
 def _confirm(told: int, after: int, upto: int) -> None:
@@ -238,7 +255,7 @@ class Steps:
         made = Publish(f"{view}@1", durable=True, consolidated=False)(table.to_batches())
         for batch in made:
             for row in batch.to_pylist():
-                result.outputs.append(Output(result.number, row["circuit"], row["path"], row["rows"], row["crc"]))
+                result.outputs.append(Output(result.number, row["circuit"], row["path"], row["rows"], row["sums"]))
 
 
 def _rows(rows: Iterable[tuple[int, int, int, int]]) -> pa.Table:

@@ -29,6 +29,11 @@ class Forks:
         answer: dict[str, Any] = self._ask({"world": asdict(world), "at": at})
         return answer
 
+    def refuse(self, world: World, **disk: Any) -> dict[str, Any]:
+        """The control plane on a ``refused_at.Disk``: how it ended, which calls there were and which were refused."""
+        answer: dict[str, Any] = self._ask({"world": asdict(world), "disk": disk})
+        return answer
+
     def read_group(self, folder: Path, at: int) -> dict[str, Any]:
         """A reader of a consumer group, killed at its ``at``-th call."""
         answer: dict[str, Any] = self._ask({"reader": str(folder), "at": at})

@@ -2,7 +2,8 @@
 
 A request is ``{"world": {...}, "at": n}``, the answer the ``killed_at.Run`` of it. With ``"upto"`` the process only
 writes to the sink, up to that transaction, and at its n-th call (of the name ``only``, if that is given) it is held: the answer is then the call's name, and
-whatever line comes lets it go on to its ``Run``. With ``"reader"``, a folder, it reads a consumer group there.
+whatever line comes lets it go on to its ``Run``. With ``"reader"``, a folder, it reads a consumer group there. With ``"disk"`` nothing
+is killed: a ``refused_at.Disk`` refuses calls.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def serve() -> None:
     import group_reader
     import killed_at
     import old_writer
+    import refused_at
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the killed ones print is for people
@@ -36,6 +38,11 @@ def serve() -> None:
 
     while line := sys.stdin.readline():
         request = json.loads(line)
+        if "disk" in request:
+            disk = refused_at.Disk(request["world"]["folder"], **request["disk"])
+            run = killed_at.run(partial(refused_at.work, control_plane.World(**request["world"])), met=disk.met)
+            tell({"status": run.status, "seen": disk.seen, "refused": disk.refused})
+            continue
         if "reader" in request:
             tell(asdict(killed_at.run(partial(group_reader.work, request["reader"]), request["at"])))
             continue

@@ -26,6 +26,7 @@ _CALLS: dict[str, dict[str, int]] = {
     },
 }  # fmt: skip
 CALLS = _CALLS.get(platform.machine(), {})
+OPENS = {"x86_64": {"open": 2, "openat": 257}, "aarch64": {"openat": 56}}.get(platform.machine(), {})
 SUPPORTED = platform.system() == "Linux" and bool(CALLS)
 
 _TRACEME, _CONT, _SETOPTIONS, _GETEVENTMSG = 0, 7, 0x4200, 0x4201
@@ -59,21 +60,23 @@ class _Program(ctypes.Structure):
 
 def run(
     work: Callable[[], int], at: int = 0, *, only: str = "", held: Callable[[str], None] | None = None,
-    seconds: int = 60,
+    met: Callable[[int, str], None] | None = None, seconds: int = 60,
 ) -> Run:  # fmt: skip
     """``work`` in a process of its own, killed just before its ``at``-th call (0: never), or the ``at``-th ``only``.
 
     With ``held`` it is not killed: that runs, given the call's name, while the process stands still before it.
+    ``met`` is told of every call before it is made, those that open files too: its thread, and its name.
     It is ended with SIGALRM after ``seconds``. Nothing else may be a child of the calling process.
     """
+    calls = CALLS | (OPENS if met is not None else {})
     child = os.fork()
     if child == 0:
         status = 70
         try:
             signal.alarm(seconds)
-            _ptrace(_TRACEME, 0, 0)
+            ptrace(_TRACEME, 0, 0)
             os.kill(os.getpid(), signal.SIGSTOP)
-            _filter()
+            _filter(calls)
             status = work()
         except BaseException:
             import traceback
@@ -82,9 +85,9 @@ def run(
         finally:
             os._exit(status)
     os.waitpid(child, 0)
-    _ptrace(_SETOPTIONS, child, _OPTIONS)
-    _ptrace(_CONT, child, 0)
-    found, names, count = Run(), list(CALLS), 0
+    ptrace(_SETOPTIONS, child, _OPTIONS)
+    ptrace(_CONT, child, 0)
+    found, names, count = Run(), list(calls), 0
     while True:
         pid, status = os.waitpid(-1, _ALL_THREADS)
         if not os.WIFSTOPPED(status):
@@ -94,6 +97,8 @@ def run(
             continue
         if status >> 16 == _AT_CALL:
             name = names[_message(pid)]
+            if met is not None:
+                met(pid, name)
             found.calls.append(name)
             count += only in ("", name)
             if count == at and only in ("", name) and held is not None:
@@ -103,24 +108,24 @@ def run(
                 os.kill(child, signal.SIGKILL)
                 continue
         signalled = os.WSTOPSIG(status)
-        _ptrace(_CONT, pid, 0 if signalled in (signal.SIGTRAP, signal.SIGSTOP) else signalled)
+        ptrace(_CONT, pid, 0 if signalled in (signal.SIGTRAP, signal.SIGSTOP) else signalled)
 
 
-def _ptrace(request: int, pid: int, data: int) -> None:
+def ptrace(request: int, pid: int, data: int) -> None:
     if _libc.ptrace(request, pid, None, data) < 0 and ctypes.get_errno() != 3:  # a thread that has ended by now
         raise OSError(ctypes.get_errno(), f"ptrace {request}: {os.strerror(ctypes.get_errno())}")
 
 
 def _message(pid: int) -> int:
     value = ctypes.c_ulong()
-    _ptrace(_GETEVENTMSG, pid, ctypes.addressof(value))
+    ptrace(_GETEVENTMSG, pid, ctypes.addressof(value))
     return value.value
 
 
-def _filter() -> None:
-    """From here on the calls stop this process and the threads that it starts; each tells its place in ``CALLS``."""
+def _filter(calls: dict[str, int]) -> None:
+    """From here on the calls stop this process and the threads that it starts; each tells its place in ``calls``."""
     code = [_Instruction(0x20, 0, 0, 0)]  # the number of the call
-    for place, number in enumerate(CALLS.values()):
+    for place, number in enumerate(calls.values()):
         code += [_Instruction(0x15, 0, 1, number), _Instruction(0x06, 0, 0, 0x7FF00000 | place)]
     code.append(_Instruction(0x06, 0, 0, 0x7FFF0000))
     program = _Program(len(code), (_Instruction * len(code))(*code))

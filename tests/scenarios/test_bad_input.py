@@ -24,7 +24,7 @@ import psycopg
 import pytest
 import yaml
 
-from headrace.engine.space import no_space
+from headrace.engine.disk import refusal
 from headrace.testing.postgres import PostgresServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(300)]
@@ -247,8 +247,11 @@ def test_sql_that_names_what_is_not_there_or_does_more_than_read_is_refused(shop
 def test_a_wrong_password_is_refused_and_the_right_one_taken(shop: Shop) -> None:
     before = shop.status()
     shop.define("sources/vault.yaml", shop.bank(password="env:WRONG_PASSWORD", schemas=["information_schema"]))
-    for verb in ("plan", "apply"):
-        found = error(headrace(shop.folder, verb, "--json"))
+    planned = headrace(shop.folder, "plan", "--json")
+    assert planned.returncode == 1
+    plan = json.loads(planned.stdout)  # of all else
+    assert all(view["incremental"] and not view["refused"] for view in plan["views"])
+    for found in (plan["unread"]["vault"], error(headrace(shop.folder, "apply", "--json"))):
         assert_told(
             found, "source.auth", what="the user or the password", where="sources/vault.yaml",
             why='password authentication failed for user "postgres"', next="check user and password",
@@ -354,13 +357,13 @@ def test_a_full_disk_is_answered_and_nothing_acknowledged_is_lost(shop: Shop) ->
 def test_a_full_disk_under_the_views_is_told_apart_from_sql_that_fails(tmp_path: Path) -> None:
     with pytest.raises(OSError) as caught:
         Path("/dev/full").write_text("x")
-    found = no_space(caught.value, tmp_path)
+    found = refusal(caught.value, tmp_path)
     assert found is not None
     assert_told(
         found.as_dict(), "state.full", what="no space is left", where=str(tmp_path), why="No space left on device",
         next="`headrace up`: it goes on where it stopped",
     )  # fmt: skip
-    assert no_space(ArithmeticError("division by zero"), tmp_path) is None
+    assert refusal(ArithmeticError("division by zero"), tmp_path) is None
 
 
 def test_a_sink_that_cannot_be_reached_holds_up_nobody_and_is_seen_to_fall_behind(shop: Shop) -> None:

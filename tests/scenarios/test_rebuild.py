@@ -15,12 +15,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from headrace.catalog import sums
 from project_folder import ProjectFolder
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
@@ -153,6 +155,36 @@ def test_a_damaged_catalogue_and_a_damaged_log(project: ProjectFolder, tmp_path:
     (shop.path / "in").mkdir()
     shop.comes(("f", 1))
     shop.catches_up()
+
+
+def of_layout(folder: Path, layout: str) -> None:
+    """As if another version had written the files."""
+    with closing(sqlite3.connect(folder / ".headrace/catalog.db", isolation_level=None)) as database:
+        sums.keep(database)
+        database.execute("update meta set value = ? where name = 'state layout'", (layout,))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_files_of_another_layout_are_made_anew(project: ProjectFolder) -> None:
+    shop = Shop(project)
+    shop.comes(("a", 1), ("a", 2), ("b", 3))
+    shop.catches_up()
+
+    of_layout(project.path, "99 9.9.9")
+    shop.comes(("c", 4), ("b", 5))
+    for verb in (("show", "pages"), ("up", "--once"), ("views",)):
+        error = headrace(project.path, *verb)
+        assert (error["error"]["code"], error["error"]["where"]) == ("state.layout", str(project.path / ".headrace"))
+        assert "version 9.9.9" in error["error"]["why"]
+    assert shop.next_command(error)["catalogue"] is True
+    shop.catches_up()
+
+    of_layout(project.path, "0 0.0.1")
+    shop.comes(("d", 6), ("a", 7))
+    assert headrace(project.path, "show", "pages")["error"]["code"] == "state.layout"
+    shop.catches_up()
+    assert "error" not in headrace(project.path, "verify")
 
 
 @pytest.mark.spark

@@ -10,12 +10,17 @@ from typing import Any
 
 import psycopg
 
+from headrace.engine.stored import StoredRows
+from headrace.log.append import LogWriter
+from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
+from headrace.model.transaction import TransactionBatch
 from headrace.sources.connectors.postgres.connector import PostgresSource
 from postgres_server import Replica, Shop
 
 LOOK_SECONDS = 0.2
 WAIT_SECONDS = 20.0
+SEGMENT_BYTES = 64 << 10  # of a log: small, so that there are many
 
 
 def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
@@ -24,18 +29,25 @@ def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 
 
 class Followed:
-    """Tables that are followed, rebuilt from what is delivered, beside a client that reads them at the server."""
+    """Tables that are followed, rebuilt from what is delivered, beside a client that reads them at the server.
 
-    def __init__(self, shop: Shop, *tables: str, **options: Any) -> None:
+    With ``log``, the folder of one, what is delivered goes into it first, and the source is given rows from there.
+    """
+
+    def __init__(self, shop: Shop, *tables: str, log: Path | None = None, **options: Any) -> None:
         self.shop, self.tables = shop, tables
+        self.log = LogWriter(log, segment_bytes=SEGMENT_BYTES) if log else None
+        self.stored = StoredRows(self.log, LogReader(log)) if self.log and log else None
         dsn, self.base = options.pop("dsn", shop.dsn), options.pop("base", Path())
         shop.source = self.made({"dsn": dsn, **options})
         self.told: list[dict[str, Any]] = []
         self.take(shop.source)
         self.replica = Replica(shop.source)
-        self.replica.apply_all(shop.begin(*tables))
         self.position = ""
         self.transactions = 0
+        shop.source.start(frozenset(tables), None)
+        self.catches_up()
+        self.transactions = 0  # since the first copy
         self.is_same()
 
     def made(self, options: dict[str, Any]) -> PostgresSource:
@@ -49,6 +61,8 @@ class Followed:
     def take(self, source: PostgresSource) -> None:
         self.shop.source = source
         source.tell = self.told.append
+        if self.stored:
+            source.stored = self.stored
 
     def does(self, *statements: str) -> None:
         """One transaction of these statements; then what was delivered is what a client reads."""
@@ -68,9 +82,7 @@ class Followed:
         while True:
             batch = self.shop.source.poll(0.05)
             if batch is not None:
-                self.replica.apply_all([batch])
-                self.position = batch.origins[-1].position
-                self.transactions += len(batch.origins)
+                self.takes_in(batch)
                 self.shop.source.confirm(batch, 0)
                 continue
             seen = self.shop.source.seen()
@@ -78,6 +90,17 @@ class Followed:
             if self.shop.run(reached)[0][0] and self.shop.source.caught_up():
                 return
             assert time.monotonic() < give_up, "the source does not catch up"
+
+    def takes_in(self, batch: TransactionBatch) -> None:
+        if self.log:
+            self.log.append(batch)
+        for _ in self.replica.apply(batch):
+            self.applied()
+        self.position = batch.origins[-1].position
+        self.transactions += len(batch.origins)
+
+    def applied(self) -> None:
+        """After each transaction."""
 
     def loses(self, table: str) -> dict[str, str]:
         """Polls until the log is told that a table has lost something; columns with what it is told of them."""

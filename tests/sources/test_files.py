@@ -16,7 +16,7 @@ import pytest
 
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
-from headrace.model.transaction import TransactionBatch
+from headrace.model.transaction import INSERT, UPSERT, TransactionBatch
 from headrace.sources.connectors.files.connector import FilesSource
 
 TICK = 0.02
@@ -48,7 +48,7 @@ class Follower:
             batch = self.poll()
             assert batch is not None, "no file came"
             (table,) = batch.changes.values()
-            assert set(table.column("_op").to_pylist()) == {0}
+            assert set(table.column("_op").to_pylist()) == {UPSERT if self.source.options.key else INSERT}
             made: list[list[dict[str, Any]]] = [[] for _ in batch.origins]
             for row in table.drop_columns(["_op"]).to_pylist():
                 made[row.pop("_t")].append(row)
@@ -408,5 +408,5 @@ def test_bad_rows_are_kept_and_the_others_of_the_file_flow_on(tmp_path: Path) ->
     assert wider.reread(kept[1])["events"].to_pylist() == [{"_t": 0, "_op": 0, "id": 2, "amount": Decimal("123.00")}]
     right = replace(kept[2], payload=b"amount,id\n2.00,9")
     assert follower.source.reread(right)["events"].to_pylist() == [
-        {"_t": 0, "_op": 0, "id": 9, "amount": Decimal("2.00")}
+        {"_t": 0, "_op": UPSERT, "id": 9, "amount": Decimal("2.00")}
     ]

@@ -256,7 +256,7 @@ def test_batches_keep_every_change_in_order(transactions: list[list[tuple[str, s
     }
     source = HttpSource("unkept", {"listen": False, "tables": tables})
     source.start(frozenset(), None)
-    codes = {"insert": 0, "upsert": 0, "update": 1, "delete": 2, "truncate": 3}
+    codes = {"insert": 0, "upsert": 8, "update": 1, "delete": 2, "truncate": 3}
     expected: dict[str, list[tuple[Any, ...]]] = {"orders": [], "clicks": []}
     for ordinal, changes in enumerate(transactions):
         documents = []

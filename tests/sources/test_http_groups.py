@@ -60,7 +60,13 @@ def test_a_group_is_read_and_acknowledged_over_http(shop: Shop) -> None:
     assert upto.json() == {"acknowledged": 1}
     (listed,) = shop.reader.get("/groups").json()["groups"]
     assert (listed["name"], listed["in_flight"], listed["read"]) == ("g", 1, feed[2])
+    shop.world.now += 9_000_000
+    assert shop.reader.post("/groups/g/extend", json={"ids": [back["id"]]}).json() == {"extended": 1}
+    shop.world.now += 9_000_000
+    assert shop.reader.post("/groups/g/extend", json={"ids": [back["id"]], "lease": 10}).json() == {"extended": 1}
     shop.world.now += 11_000_000
+    over = shop.reader.post("/groups/g/extend", json={"ids": [back["id"]]})
+    assert (over.status_code, over.json()["code"]) == (409, "group.lease")
     gone = shop.reader.post("/groups/g/ack", json={"ids": [back["id"]]})
     assert (gone.status_code, "ended 1.0 s ago" in gone.json()["why"]) == (409, True)
 
@@ -92,6 +98,7 @@ def test_who_may_push_may_not_read_and_who_may_read_may_not_push(shop: Shop) -> 
         pusher.get("/groups"),
         pusher.post("/groups/g/ack", json={"ids": ["1.1"]}),
         pusher.post("/groups/g/nack", json={"ids": ["1.1"]}),
+        pusher.post("/groups/g/extend", json={"ids": ["1.1"]}),
         shop.reader.post("/transactions", json={"changes": []}),
         httpx.post(f"{shop.reader.base_url}/groups/g/read", json={}),
     ):
@@ -117,6 +124,9 @@ def test_who_may_push_may_not_read_and_who_may_read_may_not_push(shop: Shop) -> 
         ("/groups/g/ack", {"upto": "1.1"}, 400, "group.invalid"),
         ("/groups/g/nack", {"ids": []}, 400, "source.request"),
         ("/groups/g/nack", {"ids": ["29.1"], "delay": -1}, 400, "group.invalid"),
+        ("/groups/g/extend", {}, 400, "source.request"),
+        ("/groups/g/extend", {"ids": ["29.1"], "lease": 0}, 400, "group.invalid"),
+        ("/groups/g/extend", {"ids": ["29.1"], "lease": "1"}, 400, "source.request"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused(shop: Shop, path: str, asked: object, status: int, code: str) -> None:

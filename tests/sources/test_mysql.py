@@ -1,6 +1,6 @@
 """Goal: what the MySQL source hands on is what the database holds, transaction by transaction, whatever happens.
 
-Method: a real MariaDB. Batches are replayed into plain Python dictionaries by rules written from the model's
+Method: a real MariaDB, and a real MySQL. Batches are replayed into plain Python dictionaries by rules written from the model's
 description (``Replica``); the judge is pymysql reading the same tables.
 """
 
@@ -14,15 +14,15 @@ import time
 
 import pytest
 
+from binlog_server import Followed, binlog_server, counted, followed, server_kind
 from headrace.model import transaction as model
 from headrace.model.errors import HeadraceError
-from headrace.testing.mariadb import MariadbServer
-from mariadb_server import Followed, counted, followed, mariadb_server
+from headrace.testing.mysqld import Mysqld
 from postgres_server import changes, fails
 
-__all__ = ["followed", "mariadb_server"]  # fixtures
+__all__ = ["binlog_server", "followed", "server_kind"]  # fixtures
 
-pytestmark = pytest.mark.mariadb
+pytestmark = pytest.mark.binlog
 
 ACCOUNTS = 40
 
@@ -35,7 +35,7 @@ def make_bank(followed: Followed) -> None:
     followed.run("CREATE TABLE done (id int AUTO_INCREMENT PRIMARY KEY)")
     for name in ("a", "b"):
         followed.run(f"CREATE TABLE {name} (id int PRIMARY KEY, balance bigint NOT NULL)")
-        followed.run(f"INSERT INTO {name} SELECT seq, 100 FROM seq_1_to_{ACCOUNTS}")
+        followed.run(f"INSERT INTO {name} SELECT seq, 100 FROM {followed.numbers(ACCOUNTS)}")
 
 
 class Transfers(threading.Thread):
@@ -164,7 +164,7 @@ def test_random_transactions_during_copies_and_restarts(followed: Followed) -> N
     draw = random.Random(seed)
     for name, key in (("k", "PRIMARY KEY"), ("m", ""), ("late", "PRIMARY KEY")):
         followed.run(f"CREATE TABLE {name} (id int {key}, v varchar(40), d decimal(12,3))")
-        followed.run(f"INSERT INTO {name} SELECT seq, repeat('x', seq % 30), seq / 7 FROM seq_1_to_3000")
+        followed.run(f"INSERT INTO {name} SELECT seq, repeat('x', seq % 30), seq / 7 FROM {followed.numbers(3000)}")
     stopped = threading.Event()
 
     def write() -> None:
@@ -220,7 +220,7 @@ def test_random_transactions_during_copies_and_restarts(followed: Followed) -> N
 def test_a_transaction_larger_than_one_event_stays_whole(followed: Followed) -> None:
     followed.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(200))")
     followed.begin("t")
-    followed.run("INSERT INTO t SELECT seq, repeat('y', 200) FROM seq_1_to_50000")
+    followed.run(f"INSERT INTO t SELECT seq, repeat('y', 200) FROM {followed.numbers(50000)}")
     followed.catches_up()
     assert [len(batch.origins) for batch in followed.batches[1:]] == [1]
     followed.is_same()
@@ -249,8 +249,8 @@ def test_commit_times_and_gtids_are_the_servers(followed: Followed) -> None:
     followed.run("CREATE TABLE t (id int PRIMARY KEY)")
     followed.begin("t")
     followed.run("SET timestamp = 1700000000", "INSERT INTO t VALUES (1)")
-    gtid = followed.run("SELECT @@last_gtid")[0][0]
-    followed.run("SET timestamp = 0")
+    gtid = followed.last_gtid()
+    followed.run("SET timestamp = DEFAULT")
     followed.catches_up()
     (origin,) = followed.batches[-1].origins
     assert origin.committed_us == 1_700_000_000_000_000
@@ -262,7 +262,7 @@ def test_a_commit_can_be_waited_for_by_gtid_and_by_place(followed: Followed) -> 
     followed.begin("t")
     before = followed.position
     followed.run("INSERT INTO t VALUES (1)")
-    gtid, place = followed.run("SELECT @@last_gtid")[0][0], followed.end()
+    gtid, place = followed.last_gtid(), followed.end()
     for point in (gtid, place, f" {gtid} "):
         holds = followed.source.holding(point, frozenset({"t"}))
         assert not holds(before)
@@ -270,7 +270,7 @@ def test_a_commit_can_be_waited_for_by_gtid_and_by_place(followed: Followed) -> 
         assert holds(followed.position) and holds(followed.source.seen() or "")
         assert not followed.source.holding(point, frozenset({"t", "other"}))(followed.position)
     followed.run("INSERT INTO other VALUES (1)")  # nobody follows it, yet it can be waited for
-    holds = followed.source.holding(followed.run("SELECT @@last_gtid")[0][0], frozenset({"t"}))
+    holds = followed.source.holding(followed.last_gtid(), frozenset({"t"}))
     assert not holds(followed.position)
     followed.catches_up()
     assert holds(followed.source.seen() or "")
@@ -278,9 +278,8 @@ def test_a_commit_can_be_waited_for_by_gtid_and_by_place(followed: Followed) -> 
         assert "@@last_gtid" in fails("wait.token", followed.source.holding, wrong, frozenset()).next
 
 
-def test_an_idle_server_is_heard_and_a_dead_one_is_told(mariadb_server: MariadbServer) -> None:
-    del mariadb_server
-    with MariadbServer() as server:
+def test_an_idle_server_is_heard_and_a_dead_one_is_told(server_kind: type[Mysqld]) -> None:
+    with server_kind() as server:
         server.sql("CREATE DATABASE d")
         one = Followed(server, "d")
         try:

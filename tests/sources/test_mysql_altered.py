@@ -1,7 +1,7 @@
 """Goal: statements that change tables otherwise than by rows are followed, or told in the log where they happen.
 
-Method: a real MariaDB whose tables are altered while they are followed, and while nobody follows them; the judge is
-pymysql reading them. With ``NO_LOG`` the server writes no names of columns.
+Method: real servers whose tables are altered while they are followed, and while nobody follows them; the judge is
+pymysql reading them. With ``less`` the server writes no names of columns.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Iterator
 
 import pytest
 
+from binlog_server import Followed, binlog_server, followed, server_kind
 from headrace.model.altered import ALTERED, WHOLE
 from headrace.sources.connectors.mysql.statements import Does, parse
-from mariadb_server import Followed, followed, mariadb_server
 from postgres_server import changes
 
-__all__ = ["followed", "mariadb_server"]  # fixtures
+__all__ = ["binlog_server", "followed", "server_kind"]  # fixtures
 
-pytestmark = pytest.mark.mariadb
+pytestmark = pytest.mark.binlog
 
 
-@pytest.fixture(params=["FULL", "NO_LOG"])
+@pytest.fixture(params=["FULL", "less"])
 def shop(followed: Followed, request: pytest.FixtureRequest) -> Iterator[Followed]:
-    followed.server.sql(f"SET GLOBAL binlog_row_metadata = '{request.param}'")
+    followed.names_written(request.param == "FULL")
     followed.run("CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(9), c decimal(8,2))")
-    followed.run("INSERT INTO t SELECT seq, seq, concat('b', seq), seq / 4 FROM seq_1_to_20")
+    followed.run(f"INSERT INTO t SELECT seq, seq, concat('b', seq), seq / 4 FROM {followed.numbers(20)}")
     followed.run("CREATE TABLE other (id int PRIMARY KEY)")
     followed.begin("t", "other")
     yield followed
-    followed.server.sql("SET GLOBAL binlog_row_metadata = 'FULL'")
+    followed.names_written(True)
 
 
 def lost(followed: Followed) -> list[tuple[str, str]]:
@@ -54,7 +54,7 @@ REWRITES = [
     "ALTER TABLE t MODIFY c decimal(8,2) NOT NULL DEFAULT 1",
     "ALTER TABLE t DROP COLUMN a, ADD COLUMN a int DEFAULT 5 AFTER id",
     "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)",
-    "CREATE OR REPLACE TABLE t (id int PRIMARY KEY, a int, b varchar(9), c decimal(8,2))",
+    "ALTER TABLE t MODIFY a int NULL DEFAULT 3, COMMENT 'x'",
     "ALTER TABLE t MODIFY b varchar(9) CHARACTER SET latin1",
 ]
 
@@ -71,6 +71,15 @@ def test_what_may_change_values_has_the_table_copied_anew(shop: Followed, statem
     shop.restarts()
     shop.does("INSERT INTO t (id) VALUES (101)")
     assert shop.transactions == before + 1 and shop.copied_anew() == []
+
+
+def test_a_table_that_is_replaced_by_another_is_copied_anew(shop: Followed) -> None:
+    made = "TABLE t (id int PRIMARY KEY, a int, b varchar(9), c decimal(8,2))"
+    shop.run(*([f"CREATE OR REPLACE {made}"] if shop.is_mariadb else ["DROP TABLE t", f"CREATE {made}"]))
+    shop.run("INSERT INTO t VALUES (100, 1, 'n', 2)")
+    shop.catches_up()
+    shop.is_same()
+    assert "t" in shop.copied_anew()
 
 
 def test_partitions_that_are_emptied_or_dropped_take_their_rows_along(shop: Followed) -> None:

@@ -1,4 +1,4 @@
-"""Goal: MariaDB is followed over TLS, and only when it proves who it is.
+"""Goal: a server is followed over TLS, and only when it proves who it is.
 
 Method: a certificate authority made here signs a certificate for the name 'localhost'; a real server that takes no
 connection without TLS shows it. The server's refusal of what is not encrypted is the judge.
@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from headrace.testing.mariadb import MariadbServer
-from mariadb_server import MysqlSource
+from binlog_server import MysqlSource, server_kind
+from headrace.testing.mysqld import Mysqld
 from postgres_server import drain, fails
 
-pytestmark = pytest.mark.mariadb
+__all__ = ["server_kind"]  # a fixture
+
+pytestmark = pytest.mark.binlog
 
 
 def openssl(folder: Path, *arguments: str) -> None:
@@ -32,7 +34,7 @@ def authority(folder: Path, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def tls() -> Iterator[tuple[MariadbServer, Path]]:
+def tls(server_kind: type[Mysqld]) -> Iterator[tuple[Mysqld, Path]]:
     """A server with a user that may use TLS alone; the folder with ``ca.crt``, which signed, and ``other.crt``."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -46,7 +48,7 @@ def tls() -> Iterator[tuple[MariadbServer, Path]]:
         openssl(folder, "x509", *signed, "-extfile", "names", "-out", "server.crt")
         (folder / "server.key").chmod(0o644)
         settings = {"ssl-cert": str(folder / "server.crt"), "ssl-key": str(folder / "server.key")}
-        with MariadbServer(settings=settings) as server:
+        with server_kind(settings=settings) as server:
             server.sql("CREATE DATABASE d")
             server.sql("CREATE TABLE t (id int PRIMARY KEY)", "d")
             server.sql("CREATE USER guarded REQUIRE SSL")
@@ -54,14 +56,14 @@ def tls() -> Iterator[tuple[MariadbServer, Path]]:
             yield server, folder
 
 
-def source(tls: tuple[MariadbServer, Path], /, **options: Any) -> MysqlSource:
+def source(tls: tuple[Mysqld, Path], /, **options: Any) -> MysqlSource:
     server, folder = tls
     there = {"host": "localhost", "port": server.port, "database": "d", "user": "guarded", "tls_ca": "ca.crt"}
     given = {name: value for name, value in {**there, **options}.items() if value is not None}
     return MysqlSource("bank", given, "sources/bank.yaml", base=folder)
 
 
-def test_copy_and_log_come_over_tls(tls: tuple[MariadbServer, Path]) -> None:
+def test_copy_and_log_come_over_tls(tls: tuple[Mysqld, Path]) -> None:
     server, _ = tls
     one = source(tls)
     one.start(frozenset({"t"}), None)
@@ -74,7 +76,7 @@ def test_copy_and_log_come_over_tls(tls: tuple[MariadbServer, Path]) -> None:
         one.close()
 
 
-def test_a_server_that_cannot_prove_its_name_is_not_spoken_to(tls: tuple[MariadbServer, Path]) -> None:
+def test_a_server_that_cannot_prove_its_name_is_not_spoken_to(tls: tuple[Mysqld, Path]) -> None:
     error = fails("source.connect", source(tls, tls_ca="other.crt").relations)
     assert "cannot be trusted" in error.what and "tls_ca" in error.next
     error = fails("source.connect", source(tls, host="127.0.0.1").relations)  # the certificate is for localhost

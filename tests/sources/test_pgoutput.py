@@ -174,7 +174,7 @@ def test_a_multiset_turns_an_update_into_two_rows() -> None:
         (insert(7, 1, "t", "12345.00"), "source.row", "column n: the value '12345.00'"),
         (insert(7, 1, "t"), "source.schema", "columns"),
         (delete(7, None, None, None), "source.schema", "key column 'id'"),
-        (update(7, [2, ..., None], [1, None, None]), "source.row", "large column 't'"),
+        (update(7, [2, ..., None], [9, None, None]), "source.row", "large column 't'"),
     ],
 )
 def test_a_transaction_that_cannot_be_taken_is_named(bad: bytes, code: str, named: str) -> None:

@@ -101,16 +101,6 @@ def test_key_updates(shop: Shop) -> None:
     one.does("SET CONSTRAINTS ALL DEFERRED", "UPDATE t SET id = 6 - id")  # keys meet on the way
 
 
-def test_an_unchanged_large_value_under_an_updated_key_stops_with_the_column_named(shop: Shop) -> None:
-    shop.run(f"CREATE TABLE t (id int PRIMARY KEY, big text, n int); INSERT INTO t VALUES (1, {LARGE.format(1)}, 1)")
-    one = Followed(shop, "t")
-    one.does("UPDATE t SET n = 2")
-    one.does(f"UPDATE t SET id = 2, big = {LARGE.format(2)}")
-    one.runs("UPDATE t SET id = 3")
-    error = one.stops("source.row")
-    assert "table t" in error.what and "'big'" in error.what and "REPLICA IDENTITY FULL" in error.next
-
-
 def test_truncate_of_one_of_several_and_cascading(shop: Shop) -> None:
     shop.run(
         "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY, a int REFERENCES a); "

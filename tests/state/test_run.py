@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.model.errors import HeadraceError
-from headrace.state.run import column, copies, merge, open_run, write_run
+from headrace.state.run import BLOCK, checksums, column, copies, damage, merge, open_run, write_run
 
 
 def run(entries: list[tuple[int, int, float | None]]) -> pa.Table:
@@ -87,3 +88,32 @@ def test_a_merge_of_nothing_but_cancelling_rows_is_empty() -> None:
     merged = merge([run([(1, 1, 2.0)]), run([(1, -1, 2.0)])])
     assert merged.num_rows == 0
     assert merged.schema == run([]).schema
+
+
+def test_damage_is_told_with_the_bytes_that_differ(tmp_path: Path) -> None:
+    file, size = tmp_path / "run", 2 * BLOCK + 1000
+    whole = np.random.default_rng(3).bytes(size)
+    file.write_bytes(whole)
+    sums = checksums(file, sync=True)
+    blocks = [whole[:BLOCK], whole[BLOCK : 2 * BLOCK], whole[2 * BLOCK :]]
+    assert sums == "".join(f"{zlib.crc32(block):08x}" for block in blocks)
+    assert damage(file, sums) == damage(file, f"{zlib.crc32(whole):08x}") == ""
+    for at, told in (
+        (0, f"bytes 0 to {BLOCK - 1} "), (BLOCK - 1, f"bytes 0 to {BLOCK - 1} "),
+        (BLOCK, f"bytes {BLOCK} to {2 * BLOCK - 1} "), (size - 1, f"bytes {2 * BLOCK} to {size - 1} "),
+    ):  # fmt: skip
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert damage(file, sums).startswith(told) and "behind" not in damage(file, sums)
+        assert damage(file, f"{zlib.crc32(whole):08x}").startswith(f"bytes 0 to {size - 1} ")
+    file.write_bytes(bytes(10) + whole[10:-1])
+    assert damage(file, sums).endswith(f"; so do 1 of the blocks of {BLOCK} bytes behind it")
+    for cut, told in (
+        (size - 1, f"bytes {2 * BLOCK} to {size - 2} "), (2 * BLOCK, f"it ends after {2 * BLOCK} bytes"),
+        (BLOCK + 1, f"bytes {BLOCK} to {BLOCK} "), (BLOCK, f"it ends after {BLOCK} bytes"), (0, "it ends after 0 bytes"),
+    ):  # fmt: skip
+        file.write_bytes(whole[:cut])
+        assert damage(file, sums).startswith(told)
+    file.write_bytes(whole + b"more")
+    assert damage(file, sums).startswith(f"bytes {2 * BLOCK} to {size + 3} ")
+    file.write_bytes(whole + bytes(BLOCK))
+    assert damage(file, sums).startswith(f"bytes {2 * BLOCK} to {3 * BLOCK - 1} ")

@@ -8,17 +8,17 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from headrace.catalog import sums
+from headrace.catalog import state_layout, sums
 from headrace.catalog.mark import Mark
 from headrace.model.errors import HeadraceError
 
-LAYOUT = 10
+LAYOUT = 12
 # What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
 _TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",), 10: ("aside_row",)}
 _COLUMNS = {
@@ -36,10 +36,10 @@ create table view (name text not null, version integer not null, sql text not nu
 create table step (number integer primary key, after integer not null, upto integer not null, wide integer not null,
     committed_us integer not null, published_us integer, each integer not null default 0) strict;
 create table output (step integer not null, feed text not null, path text not null, rows integer not null,
-    crc integer not null, primary key (feed, step, path)) strict;
+    sums text not null, primary key (feed, step, path)) strict;
 create index output_by_step on output (step);
 create table base (feed text primary key, step integer not null, upto integer not null, paths text not null,
-    rows integer not null, crcs text not null default '[]') strict;
+    rows integer not null, sums text not null default '[]') strict;
 create table checkpoint (step integer primary key, runs text not null) strict;
 create table sink (name text primary key, frontier integer not null, error text not null default '',
     updated_us integer not null default 0) strict;
@@ -66,11 +66,15 @@ _NOT_DAMAGE = {5, 6, 7, 8, 9, 10, 13, 14, 23}
 
 
 class Database:
-    """One SQLite file in the present layout. ``project.not_running`` when there is none to read, ``state.layout``."""
+    """One SQLite file in the present layout. ``project.not_running`` when there is none to read, ``state.layout``.
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    With ``any_state`` the files that it names may have another layout; they must not be read then.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False, any_state: bool = False) -> None:
         self._lock = threading.RLock()
-        self._home = f"{path.parent}/"
+        self.folder = path.parent
+        self._home = f"{self.folder}/"
         self._mark = Mark(path)
         self._counts = False  # whether transactions are counted: not before layout 9
         if read_only and not path.exists():
@@ -95,7 +99,16 @@ class Database:
                 next="use the version of Headrace that wrote it (a later one goes back with "
                 f"`headrace migrate --to {LAYOUT}`); nothing was changed",
             )
+        if not any_state and self.state_layout != state_layout.STATE_LAYOUT:
+            value = str(self.meta(state_layout.NAME))
+            self.close()
+            raise state_layout.other(value, path.parent)
         self._counts = True
+
+    @property
+    def state_layout(self) -> int:
+        """Of the files that are named here."""
+        return state_layout.number(str(self.meta(state_layout.NAME)))
 
     def _check(self, path: Path) -> None:
         """Raises ``state.corrupt``. Work: two readings of the catalogue, which is small."""
@@ -142,12 +155,14 @@ class Database:
                     if statement.strip():
                         self._db.execute(statement)
                 self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
+                self._db.execute("insert into meta values (?, ?)", (state_layout.NAME, state_layout.written()))
                 sums.begin(self._db)
         elif 0 < int(self.meta("layout") or 0) < LAYOUT:
             self._migrate(int(self.meta("layout") or 0))
 
     def _migrate(self, layout: int) -> None:
         with self.transaction():
+            sums.stop(self._db)
             for later in range(layout + 1, LAYOUT + 1):
                 for table in _TABLES.get(later, ()):
                     self._db.execute(next(s for s in SCHEMA.split(";") if f"table {table} " in s))
@@ -155,6 +170,10 @@ class Database:
                     self._db.execute(f"alter table {change}")
             if layout < 6:
                 self._name_from_here()
+            if layout < 11:
+                self._sum_in_text()
+            if layout < 12:
+                self.set_meta(state_layout.NAME, "1")  # there was one only
             self.set_meta("layout", str(LAYOUT))
             sums.begin(self._db)
 
@@ -169,6 +188,23 @@ class Database:
         for step, runs in self._rows("select step, runs from checkpoint"):
             kept = {n: [[self.stored(path), *rest] for path, *rest in of] for n, of in orjson.loads(runs).items()}
             self._db.execute("update checkpoint set runs = ? where step = ?", (orjson.dumps(kept).decode(), step))
+
+    def _sum_in_text(self) -> None:
+        """Before layout 11 a file had one checksum, a number; 0 for none."""
+        outputs = self._rows("select step, feed, path, rows, iif(crc = 0, '', printf('%08x', crc)) from output")
+        self._db.execute("drop table output")
+        for statement in (s for s in SCHEMA.split(";") if "table output " in s or " on output " in s):
+            self._db.execute(statement)
+        self._db.executemany("insert into output values (?, ?, ?, ?, ?)", outputs)
+        self._db.execute("alter table base rename column crcs to sums")
+        for feed, crcs in self._rows("select feed, sums from base"):
+            kept = orjson.dumps([_text(crc) for crc in orjson.loads(crcs)]).decode()
+            self._db.execute("update base set sums = ? where feed = ?", (kept, feed))
+        for step, runs in self._rows("select step, runs from checkpoint"):
+            before = orjson.loads(runs)
+            texts = {name: [[*e[:3], *map(_text, e[3:])] for e in of] for name, of in before.items()}
+            if texts != before:
+                self._db.execute("update checkpoint set runs = ? where step = ?", (orjson.dumps(texts).decode(), step))
 
     def stored(self, path: str) -> str:
         """A file's name as the catalogue keeps it."""
@@ -202,12 +238,14 @@ class Database:
                 yield
                 changes = self._counts and self._db.total_changes > before
                 count = sums.count(self._db) if changes else 0
+                self._db.execute("commit")
             except BaseException:
-                self._db.execute("rollback")
+                if self._db.in_transaction:  # a full or failing disk has ended it already, or has not at all
+                    self._db.execute("rollback")
                 raise
-            self._db.execute("commit")
             if count:
-                self._mark.write(count)
+                with suppress(OSError):  # the changes are durable, and the mark may be behind
+                    self._mark.write(count)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         with self._lock:
@@ -220,3 +258,7 @@ class Database:
     def set_meta(self, name: str, value: str) -> None:
         with self.transaction():
             self._db.execute("insert or replace into meta values (?, ?)", (name, value))
+
+
+def _text(crc: int) -> str:
+    return f"{crc:08x}" if crc else ""

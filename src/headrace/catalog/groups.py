@@ -235,6 +235,17 @@ class GroupStore:
         _refuse(late, len(kept), "given back")
         return len(kept)
 
+    def extend(self, name: str, ids: Sequence[str], lease_us: int, now_us: int) -> int:
+        """The leases of these deliveries end ``lease_us`` from now; how many. As ``ack`` where some are late."""
+        with self.transaction():
+            kept, late = self._held(name, ids, now_us)
+            self._db.executemany(
+                "update delivery set until_us = ?, span_us = ? where owner = ? and log_commit = ?",
+                [(now_us + lease_us, lease_us, name, commit) for commit in kept],
+            )
+        _refuse(late, len(kept), "extended")
+        return len(kept)
+
     def _forget(self, name: str, commits: Sequence[int]) -> None:
         self._db.executemany("delete from delivery where owner = ? and log_commit = ?", [(name, c) for c in commits])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from headrace.catalog import state_layout
 from headrace.catalog.aside import AsideTables
 from headrace.catalog.database import LAYOUT
 from headrace.model.schema import Column, Relation, ViewSchema
@@ -42,13 +43,16 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file of a feed: the delta of one step (or, in a base, contents)."""
+    """A file of a feed: the delta of one step (or, in a base, contents).
+
+    ``sums``: CRC-32 of each of its blocks (``headrace.state.run``), in hex; empty where they were not written down.
+    """
 
     step: int
     feed: str
     path: str
     rows: int
-    crc: int
+    sums: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,7 @@ class Catalog(AsideTables):
         with self.transaction():
             self._db.executemany(
                 "insert or replace into output values (?, ?, ?, ?, ?)",
-                [(o.step, o.feed, self.stored(o.path), o.rows, o.crc) for o in outputs],
+                [(o.step, o.feed, self.stored(o.path), o.rows, o.sums) for o in outputs],
             )
 
     def steps(self, after: int = -1) -> list[StepRecord]:
@@ -213,11 +217,11 @@ class Catalog(AsideTables):
 
     def outputs(self, after: int, upto: int, feed: str | None = None) -> list[Output]:
         """Output files of published steps in (after, upto], in order of step."""
-        sql = "select step, feed, path, rows, crc from output where step > ? and step <= ?"
+        sql = "select step, feed, path, rows, sums from output where step > ? and step <= ?"
         rows = self._rows(sql + " order by step, feed, path", after, upto) if feed is None else self._rows(
             sql + " and feed = ? order by step, path", after, upto, feed
         )  # fmt: skip
-        return [Output(step, of, self.found(path), count, crc) for step, of, path, count, crc in rows]
+        return [Output(step, of, self.found(path), count, sums) for step, of, path, count, sums in rows]
 
     def base(self, feed: str) -> tuple[int, int, list[str], int] | None:
         """(step, commit, files, rows) of a feed's base: its contents as of that step."""
@@ -227,18 +231,18 @@ class Catalog(AsideTables):
         step, upto, paths, count = rows[0]
         return step, upto, [self.found(path) for path in orjson.loads(paths)], count
 
-    def put_base(self, feed: str, step: int, upto: int, paths: list[str], rows: int, crcs: Sequence[int] = ()) -> None:
-        """``crcs``: CRC-32 of each file, as far as they are known."""
+    def put_base(self, feed: str, step: int, upto: int, paths: list[str], rows: int, sums: Sequence[str] = ()) -> None:
+        """``sums``: of each file, as far as they are known."""
         stored = orjson.dumps([self.stored(path) for path in paths]).decode()
-        values = (feed, step, upto, stored, rows, orjson.dumps(list(crcs)).decode())
+        values = (feed, step, upto, stored, rows, orjson.dumps(list(sums)).decode())
         with self.transaction():
             self._db.execute("insert or replace into base values (?, ?, ?, ?, ?, ?)", values)
 
-    def base_files(self, feed: str) -> list[tuple[str, int]]:
-        """Each file of a feed's base with its CRC-32, 0 where an earlier version wrote none down."""
-        rows = self._rows("select paths, crcs from base where feed = ?", feed)
-        paths, crcs = map(orjson.loads, rows[0]) if rows else ((), ())
-        return [(self.found(path), crcs[place] if place < len(crcs) else 0) for place, path in enumerate(paths)]
+    def base_files(self, feed: str) -> list[tuple[str, str]]:
+        """Each file of a feed's base with its checksums, empty where an earlier version wrote none down."""
+        rows = self._rows("select paths, sums from base where feed = ?", feed)
+        paths, sums = map(orjson.loads, rows[0]) if rows else ((), ())
+        return [(self.found(path), sums[place] if place < len(sums) else "") for place, path in enumerate(paths)]
 
     def forget_outputs(self, feed: str, upto_step: int) -> None:
         """Deltas that a base now holds."""
@@ -298,6 +302,7 @@ class Catalog(AsideTables):
                 places = ", ".join("?" for _ in rows[0])
                 self._db.executemany(f"insert or replace into {table} values ({places})", rows)  # noqa: S608
             self.set_meta("layout", str(LAYOUT))
+            self.set_meta(state_layout.NAME, state_layout.written())
             self.forget_state()
 
     # -- sinks ----------------------------------------------------------------------------------------------

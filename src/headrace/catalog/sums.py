@@ -29,7 +29,7 @@ def keep(database: sqlite3.Connection) -> None:
 
 def begin(database: sqlite3.Connection) -> None:
     """Adds up what is there, and from now on what changes; within a transaction that has changed the layout."""
-    _stop(database)
+    stop(database)
     if not _there(database):
         database.execute(TABLE)
         database.execute("insert into sums values (?, 0)", (_COMMITS,))
@@ -47,11 +47,12 @@ def begin(database: sqlite3.Connection) -> None:
 
 def end(database: sqlite3.Connection) -> None:
     """Nothing is added up any more, as in layouts before 9."""
-    _stop(database)
+    stop(database)
     database.execute("drop table sums")
 
 
-def _stop(database: sqlite3.Connection) -> None:
+def stop(database: sqlite3.Connection) -> None:
+    """Until ``begin``: while the layout changes."""
     for (name,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
         database.execute(f"drop trigger {name}")
 

@@ -33,17 +33,22 @@ class Prepared:
         self.reusable = not _remembers(self.context._jvm, plan)
         self.plan = plan
 
-    def run(self, description: Path) -> list[tuple[str, str, int, int]]:
-        """Run the plan for the step so described; the files it wrote: (circuit, path, rows, crc)."""
+    def run(self, description: Path) -> list[tuple[str, str, int, str]]:
+        """Run the plan for the step so described; the files it wrote: (circuit, path, rows, sums)."""
         self.context.setLocalProperty(PROPERTY, str(description))
         if not self.reusable:
             # Planned anew: a frame collected twice answers from the shuffle files of the first time.
-            return [(r.circuit, r.path, r.rows, r.crc) for r in self.frame.select("*").collect()]
+            return [(r.circuit, r.path, r.rows, r.sums) for r in self.frame.select("*").collect()]
         # A plan node takes the session of the thread that makes it, and clone() makes nodes.
         self.sessions.setActiveSession(self.session)
         rows = self.plan.clone().executeCollect()
         return [
-            (row.getUTF8String(0).toString(), row.getUTF8String(1).toString(), row.getLong(2), row.getLong(3))
+            (
+                row.getUTF8String(0).toString(),
+                row.getUTF8String(1).toString(),
+                row.getLong(2),
+                row.getUTF8String(3).toString(),
+            )
             for row in rows
         ]
 

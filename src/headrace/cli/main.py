@@ -25,6 +25,7 @@ from headrace.cli.commands import (
     groups_dead_replay,
     groups_dead_show,
     groups_drop,
+    groups_extend,
     groups_ls,
     groups_nack,
     groups_read,
@@ -145,7 +146,7 @@ _groups = typer.Typer(
 )
 for _name, _module in (
     ("ls", groups_ls), ("create", groups_create), ("drop", groups_drop), ("read", groups_read), ("ack", groups_ack),
-    ("nack", groups_nack),
+    ("nack", groups_nack), ("extend", groups_extend),
 ):  # fmt: skip
     _groups.command(_name, cls=VerbHelp, epilog=_module.EPILOG)(_module.run)
 _dead = typer.Typer(

@@ -11,7 +11,7 @@ from headrace.cli import display
 if TYPE_CHECKING:
     from headrace.serve.history import Transaction
 
-STYLES = {"insert": "green", "delete": "red", "truncate": "red", "update": ""}
+STYLES = {"insert": "green", "upsert": "green", "delete": "red", "truncate": "red", "update": ""}
 
 
 def tell(transactions: Iterable[Transaction], json: bool) -> None:

@@ -10,8 +10,8 @@ from headrace.control.running import Progress, Running
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """``{"changes": [...], "tables": {...}, "functions": [...], "views": [...], "warnings": [...]}``, for the files as
-    they are now."""
+    """``{"changes": [...], "tables": {...}, "functions": [...], "views": [...], "warnings": [...], "unread": {...}}``,
+    for the files as they are now; ``unread``: the sources that do not say their tables, each with its error."""
     project = read(running.path)
     progress({"text": f"planning {len(project.views)} views"})
     return running.pipeline.plan(project)

@@ -12,6 +12,8 @@ from headrace.model.definition import Project
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headrace.engine.recompute import Recomputed
+
 # {"text": what is being done, "done": n, "total": m}; done and total only where they are known.
 Progress = Callable[[dict[str, Any]], None]
 
@@ -58,6 +60,8 @@ class PipelineVerbs(Protocol):
     def explain(self, view: str) -> dict[str, Any]: ...
 
     def sql(self, text: str) -> pa.Table: ...
+
+    def recompute(self, view: str, commit: int, on_progress: Progress) -> Recomputed: ...
 
     def verify(self, views: list[str] | None, on_progress: Progress | None = None) -> dict[str, Any]: ...
 

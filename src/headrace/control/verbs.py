@@ -24,6 +24,7 @@ from headrace.control import (
     quarantine_replay,
     rebuild,
     repair,
+    show,
     socket,
     sql,
     status,
@@ -49,6 +50,7 @@ VERBS: dict[str, Verb] = {
     "quarantine_replay": quarantine_replay.run,
     "rebuild": rebuild.run,
     "repair": repair.run,
+    "show": show.run,
     "sql": sql.run,
     "status": status.run,
     "stop": stop.run,
@@ -69,9 +71,9 @@ def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress
     """
     if socket.running(path):
         return socket.request(path, verb, arguments, progress)
-    without_spark = _without_spark(verb, arguments)
-    if without_spark is not None:
-        return without_spark(path, arguments, progress)
+    alone = _alone(verb, arguments)
+    if alone is not None:
+        return alone(path, arguments, progress)
     if verb not in ALONE:
         raise socket.not_running(path)
     project = read(path)
@@ -83,13 +85,14 @@ def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress
             return VERBS[verb](Running(pipeline, path), arguments, progress)
 
 
-def _without_spark(verb: str, arguments: Mapping[str, Any]) -> Alone | None:
-    """How a verb is carried out where nothing runs, when what is published is all that it needs."""
+def _alone(verb: str, arguments: Mapping[str, Any]) -> Alone | None:
+    """How a verb is carried out where nothing runs, when what is published, or the log, is all that it needs."""
     if verb == "verify" and arguments.get("sink"):
         return verify.sink_alone
     known = {
         "backup": backup.alone, "migrate": migrate.alone, "rebuild": rebuild.alone, "repair": repair.alone,
         "quarantine_drop": quarantine_drop.alone, "log_compact": log_retain.alone, "log_retain": log_retain.alone,
+        "show": show.alone,
     }  # fmt: skip
     return known.get(verb)
 

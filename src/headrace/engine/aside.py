@@ -21,9 +21,9 @@ from headrace.circuit.node import Feed
 from headrace.circuit.operators.feed import ASIDE
 from headrace.engine.compile import Compiled
 from headrace.engine.culprits import Found
+from headrace.engine.disk import refusal
 from headrace.engine.failures import Failed, Scene, view_of, weights
 from headrace.engine.kept import Kept
-from headrace.engine.space import no_space
 from headrace.engine.step import CircuitFailed
 from headrace.model.delivery import WEIGHT
 from headrace.serve import snapshot
@@ -80,11 +80,7 @@ class Aside:
 
     def of(self, view: str) -> dict[str, pa.Table]:
         """Table or view -> its rows that a view lacks now, ``c0 ..``."""
-        found: dict[str, list[pa.Table]] = {}
-        for row in self.rows:
-            if row.view == view and row.until is None:
-                found.setdefault(name_of(row.feed), []).append(read(row.content))
-        return {name: pa.concat_tables(tables) for name, tables in found.items()}
+        return by_relation(row for row in self.rows if row.view == view and row.until is None)
 
     # -- rows are set aside ---------------------------------------------------------------------------------
 
@@ -143,7 +139,7 @@ class Aside:
                 try:
                     return work()
                 except CircuitFailed as failure:
-                    if no_space(failure, self.folder) or not self.take(
+                    if refusal(failure, self.folder) or not self.take(
                         failure, {view: compiled}, columns, number, commit
                     ):
                         raise
@@ -198,6 +194,14 @@ def build_again(maintainer: Maintainer, views: set[str]) -> None:
     maintainer.mark("retry")
     while maintainer.step():
         pass
+
+
+def by_relation(rows: Iterable[AsideRow]) -> dict[str, pa.Table]:
+    """Table or view -> these rows of it, ``c0 ..``."""
+    found: dict[str, list[pa.Table]] = {}
+    for row in rows:
+        found.setdefault(name_of(row.feed), []).append(read(row.content))
+    return {name: pa.concat_tables(tables) for name, tables in found.items()}
 
 
 def owner_of(leaf: Any) -> str:

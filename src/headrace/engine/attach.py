@@ -27,10 +27,11 @@ def offered(project: Project, before: Project, made: Mapping[str, Source]) -> di
     return {d.name: made[d.name] if d.name in kept else make_source(d, project) for d in project.sources}
 
 
-def tables(sources: Mapping[str, Source], known: Tables) -> Tables:
+def tables(sources: Mapping[str, Source], known: Tables, unread: dict[str, HeadraceError] | None = None) -> Tables:
     """Every table that a source offers now: name -> (source, relation). Two sources may not share a name.
 
-    A source that cannot be reached offers the tables ``known`` of it, if any: it holds up nobody.
+    A source that cannot be reached offers the tables ``known`` of it, if any: it holds up nobody. What else a source
+    does not say its tables for is raised, or goes into ``unread``, by source.
     """
     found: Tables = {}
     for name, source in sources.items():
@@ -39,7 +40,9 @@ def tables(sources: Mapping[str, Source], known: Tables) -> Tables:
             relations = source.relations()
         except HeadraceError as error:
             if error.code != "source.connect" or not remembered:
-                raise
+                if unread is None:
+                    raise
+                unread[name] = error
             relations = tuple(remembered)
         for relation in relations:
             if relation.name in found:

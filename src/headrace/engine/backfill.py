@@ -27,7 +27,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.serve import snapshot
 from headrace.serve.past import BACK
 from headrace.state.rows import consolidate, difference
-from headrace.state.run import checksum, open_run, write_run
+from headrace.state.run import checksums, open_run, write_run
 
 INSTANT = "_i"
 Bases = dict[str, tuple[list[str], int]]  # feed -> files with all of it, and their rows
@@ -124,7 +124,7 @@ class Backfill:
         folder.mkdir()
         path = folder / f"{OUTPUT}{record.feed}~0~0~{delta.num_rows}.arrow"
         write_run(path, delta)
-        return Output(number, record.feed, str(path), delta.num_rows, checksum(path, sync=True))
+        return Output(number, record.feed, str(path), delta.num_rows, checksums(path, sync=True))
 
     def merged(self, feed: str, number: int, paths: Sequence[str]) -> tuple[list[str], int]:
         """One file with all that some files of a feed add up to, and its rows."""
@@ -157,8 +157,8 @@ def has_row_over_nothing(root: Node) -> bool:
     return any(isinstance(n, Constant) or has_one_row(n) for n in root.walk())
 
 
-def checksums(paths: Iterable[str]) -> list[int]:
-    return [checksum(Path(path), sync=False) for path in paths]
+def base_sums(paths: Iterable[str]) -> list[str]:
+    return [checksums(Path(path), sync=False) for path in paths]
 
 
 def sync_names(files: Iterable[str | Path]) -> None:

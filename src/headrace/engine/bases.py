@@ -134,7 +134,7 @@ class _Written:
         names = relation.key or relation.names
         types = {field.name: field.type for field in arrow_schema(relation.columns)}
         # Any column will do that has a hash; rows that differ in the others only go into one share.
-        self._by = {name: types[name] for name in names if _hashable(types[name])}
+        self._by = {name: types[name] for name in names if hashable(types[name])}
         self._open: dict[int, pa.RecordBatchStreamWriter] = {}
         self._schema: pa.Schema | None = None
         self._files = 0
@@ -180,6 +180,7 @@ class _Written:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _hashable(arrow: pa.DataType) -> bool:
+def hashable(arrow: pa.DataType) -> bool:
+    """Whether ``row_hashes`` takes values of the type."""
     plain = pa.types.is_string(arrow) or pa.types.is_binary(arrow)
     return plain or fixed_width(arrow) is not None

@@ -22,17 +22,17 @@ from headrace.formats import recorded
 from headrace.formats.types.arrow import quote, to_arrow
 from headrace.log.read import FrameRef, LogReader
 from headrace.model.delivery import WEIGHT
-from headrace.model.schema import Column, Relation
+from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
 from headrace.sql.canonical import canonical, executed, optimized
 from headrace.sql.catalyst import Catalyst, type_text
 from headrace.sql.collated import named_in
 from headrace.sql.map_keys import entries
 from headrace.sql.per_type import spelled
-from headrace.sql.present import literal
+from headrace.sql.present import Present, literal
 from headrace.sql.user_functions import NONE, UserFunctions
 from headrace.state.rows import canonical as canonical_values
-from headrace.state.rows import consolidate
+from headrace.state.rows import consolidate, difference
 from headrace.state.run import column, open_run
 
 SEQUENCE = "_q"
@@ -169,7 +169,7 @@ class Batch:
         self.spark = spark.newSession()
         functions.register(self.spark)
         self.catalyst = Catalyst(self.spark, functions)
-        self.present = None if now_us is None else partial(literal, self.catalyst, now_us)
+        self.present: Present | None = None if now_us is None else partial(literal, self.catalyst, now_us)
         self._defined: dict[str, DataFrame] = {}
         self._registered: dict[str, tuple[DataFrame, Sequence[Column]]] = {}
         self._held: list[DataFrame] = []
@@ -262,24 +262,27 @@ def _lacking(batch: pa.RecordBatch, without: pa.Table) -> pa.RecordBatch:
     return batch.filter(pa.array(kept, pa.bool_()))
 
 
+def weighted(rows: pa.Table, schema: ViewSchema) -> pa.Table:
+    """A view's rows by batch as they are kept: its columns in their stored types and ``_w``, a row once."""
+    stored = pa.schema([(c.name, to_arrow(c.type)) for c in schema.columns])
+    made = rows.rename_columns(list(schema.names)).cast(stored)
+    return consolidate(made.append_column(WEIGHT, pa.array(np.ones(made.num_rows, np.int64))))
+
+
 def compare(expected: pa.Table, found: pa.Table, record: ViewRecord) -> dict[str, Any]:
     """Multisets of whole rows against each other: how many rows differ, and the first of them.
 
     ``expected``: batch rows; ``found``: the view's contents with ``_w``.
     """
-    names = list(record.schema.names)
-    schema = pa.schema([(c.name, to_arrow(c.type)) for c in record.schema.columns])
-    batch = expected.rename_columns(names).cast(schema)
-    one = batch.append_column(WEIGHT, pa.array(np.full(batch.num_rows, -1, np.int64)))
-    both = consolidate(pa.concat_tables([one, found.select([*names, WEIGHT]).cast(one.schema)]))
-    wanted = consolidate(batch.append_column(WEIGHT, pa.array(np.ones(batch.num_rows, np.int64))))
+    wanted = weighted(expected, record.schema)
+    both = difference(found.select(wanted.column_names).cast(wanted.schema), wanted)
     first = []
     for row in both.slice(0, 5).to_pylist():
         surplus = row.pop(WEIGHT)
         expected_copies = _copies(wanted, row)
         first.append({"row": row, "expected": expected_copies, "found": expected_copies + surplus})
     differences = int(np.abs(column(both, WEIGHT)).sum()) if both.num_rows else 0
-    return {"view": record.schema.name, "rows": batch.num_rows, "differences": differences, "first": first}
+    return {"view": record.schema.name, "rows": expected.num_rows, "differences": differences, "first": first}
 
 
 def _copies(table: pa.Table, row: dict[str, Any]) -> int:

@@ -15,9 +15,10 @@ from headrace.circuit.operators.threshold import Ordered
 from headrace.engine.kept import Kept
 from headrace.engine.program import Program
 from headrace.engine.unroll import feeds_of
+from headrace.formats import recorded
 from headrace.formats.types.arrow import to_arrow
 from headrace.log.append import LogWriter
-from headrace.log.read import FrameRef
+from headrace.log.read import FrameRef, LogReader
 from headrace.model.clock import CLOCK, NOW
 from headrace.model.schema import Relation
 from headrace.model.transaction import INSERT, OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
@@ -44,6 +45,15 @@ def last_tick(log: LogWriter) -> int | None:
     """The last tick in the log, None before the first."""
     position = log.positions.get(CLOCK.name)
     return None if position is None else int(position)
+
+
+def tick_at(reader: LogReader, commit: int) -> int | None:
+    """The last tick up to a commit, in microseconds since the epoch; None where the log has none."""
+    for ref in reversed([ref for ref in reader.refs(0, commit) if CLOCK.name in ref.rows]):
+        for batch in reversed(list(reader.read([ref], CLOCK.name, 0, commit))):
+            if batch.num_rows:
+                return int(recorded.values(batch, CLOCK.names[NOW], pa.int64())[-1].as_py())
+    return None
 
 
 def shown(kept: Kept) -> int | None:

@@ -6,6 +6,7 @@ The thread only waits: all that happens, happens in ``turn``.
 from __future__ import annotations
 
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
+from headrace.engine.disk import refusal
 from headrace.log.read import LogReader
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
@@ -186,7 +188,7 @@ class Deliver(threading.Thread):
             for name, record in wanted.items():
                 if complete and held.get(name) == record.schema.version:
                     outputs = self.catalog.outputs(first.number - 1, last.number, record.feed)
-                    files[name] = (False, [(o.path, o.crc) for o in outputs])
+                    files[name] = (False, [(o.path, o.sums) for o in outputs])
                 elif record.state != "failed":
                     files[name] = (True, snapshot.named(self.catalog, record.feed, last.number)[0])
             begun = {o.path for o in self.catalog.outputs(first.number - 1, first.number)}
@@ -272,9 +274,15 @@ class Deliver(threading.Thread):
         self.error, self.attempt = None, 0
 
     def failed(self, error: Exception) -> None:
-        known = error if isinstance(error, HeadraceError) else HeadraceError(
+        known = error if isinstance(error, HeadraceError) else self.kept_badly(error) or HeadraceError(
             "internal", f"sink {self.sink.name} failed: {error}", why=type(error).__name__
         )  # fmt: skip
         if self.error is None or self.error.code != known.code:
             self.tell({"event": "sink.failed", "sink": self.sink.name, "error": known.as_dict()})
         self.error = known
+
+    def kept_badly(self, error: Exception) -> HeadraceError | None:
+        """What our own disk refuses; that of a store is told by its connector."""
+        folder = self.catalog.folder
+        ours = isinstance(error, sqlite3.Error) or str(folder) in str(error)
+        return refusal(error, folder, "and it goes on by itself: nothing is lost") if ours else None

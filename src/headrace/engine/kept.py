@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import threading
@@ -14,8 +15,9 @@ from typing import Any
 from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import Run, mergeable
 from headrace.state.ordered import merge_runs
-from headrace.state.run import checksum, open_run, write_run
+from headrace.state.run import checksums, open_run, write_run
 
+_log = logging.getLogger(__name__)
 RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays cheap
 
 
@@ -28,7 +30,7 @@ class Kept:
         self.runs: dict[str, list[Run]] = {}
         self.beside: dict[str, list[str]] = {}  # files of rows that leaves leave out, see ``Aside``
         self._lock = threading.Lock()
-        self._synced: dict[str, int] = {}  # path -> CRC-32 of what is on the disk
+        self._synced: dict[str, str] = {}  # path -> checksums of what is on the disk
         self._coming: set[str] = set()  # merged files that are not live yet: collect() must leave them
         self._needed = threading.Event()
         self._closed = threading.Event()
@@ -86,14 +88,14 @@ class Kept:
                 pass
 
     def checkpoint(self) -> dict[str, Any]:
-        """Make every live run durable, and return them as the catalogue keeps them, each with its checksum."""
+        """Make every live run durable, and return them as the catalogue keeps them, each with its checksums."""
         with self._lock:
             live = {name: list(runs) for name, runs in self.runs.items()}
         folders = set()
         for runs in live.values():
             for run in runs:
                 if run.path not in self._synced:
-                    self._synced[run.path] = checksum(Path(run.path), sync=True)
+                    self._synced[run.path] = checksums(Path(run.path), sync=True)
                     folders.add(str(Path(run.path).parent))
         for folder in sorted(folders | {str(self.folder)}):
             _sync(folder)
@@ -104,7 +106,7 @@ class Kept:
         check_all(runs)
         with self._lock:
             self.runs = {name: [Run(*entry[:3]) for entry in entries] for name, entries in runs.items()}
-            self._synced = {path: crc for entries in runs.values() for path, _, _, crc in map(_entry, entries)}
+            self._synced = {path: sums for entries in runs.values() for path, _, _, sums in map(_entry, entries)}
 
     def collect(self, durable: dict[str, Any], also: Iterable[str] = ()) -> None:
         """Delete run files that neither the checkpoint, nor the live state, nor ``also`` (feeds) names."""
@@ -122,7 +124,7 @@ class Kept:
                     file.unlink(missing_ok=True)
             if left == 0 and not folder.name.startswith("merged"):
                 shutil.rmtree(folder, ignore_errors=True)
-        self._synced = {path: crc for path, crc in self._synced.items() if path in needed}
+        self._synced = {path: sums for path, sums in self._synced.items() if path in needed}
 
     @property
     def size(self) -> dict[str, tuple[int, int, int]]:
@@ -134,8 +136,11 @@ class Kept:
         while not self._closed.is_set():
             self._needed.wait()
             self._needed.clear()
-            while not self._closed.is_set() and self.merge():
-                pass
+            try:
+                while not self._closed.is_set() and self.merge():
+                    pass
+            except Exception as error:  # a full disk, say; nothing is lost, and the next step asks for merges again
+                _log.warning("state is not merged for now: %s", error)
 
     def merge(self) -> bool:
         """Merge once in every arrangement that has enough runs to merge; False when none has."""
@@ -154,14 +159,21 @@ class Kept:
 
     def _combine(self, name: str, runs: list[Run], start: int) -> Run:
         """Replace ``runs[start:]`` by one run. Steps only append, so the place in the live list stays."""
-        sound_now((run.path, self._synced.get(run.path, 0)) for run in runs[start:])  # else damage would be signed anew
+        sound_now(
+            (run.path, self._synced.get(run.path, "")) for run in runs[start:]
+        )  # else damage would be signed anew
         table = merge_runs([open_run(run.path) for run in runs[start:]])
         folder = self.folder / "merged"
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}~{os.getpid()}~{time.time_ns()}~{table.num_rows}.arrow"
         with self._lock:
             self._coming.add(str(path))
-        write_run(path, table)
+        try:
+            write_run(path, table)
+        except BaseException:
+            with self._lock:
+                self._coming.discard(str(path))
+            raise
         run = Run(str(path), table.num_rows, path.stat().st_size)
         with self._lock:
             now = self.runs.get(name, [])
@@ -173,13 +185,13 @@ class Kept:
 
 def check_all(runs: dict[str, Any]) -> None:
     """Raises ``state.corrupt`` where a run of a checkpoint is not as that left it. Work: one reading by a process."""
-    sound((path, crc) for entries in runs.values() for path, _, _, crc in map(_entry, entries))
+    sound((path, sums) for entries in runs.values() for path, _, _, sums in map(_entry, entries))
 
 
-def _entry(entry: Sequence[Any]) -> tuple[str, int, int, int]:
-    """A run as a checkpoint names it; before layout 7 without a checksum."""
-    path, rows, size, crc = (*entry, 0)[:4]
-    return path, rows, size, crc
+def _entry(entry: Sequence[Any]) -> tuple[str, int, int, str]:
+    """A run as a checkpoint names it; before layout 7 without checksums."""
+    path, rows, size, sums = (*entry, "")[:4]
+    return path, rows, size, sums
 
 
 def by_arrangement(files: Iterable[Path]) -> dict[str, list[Path]]:

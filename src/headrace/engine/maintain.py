@@ -19,15 +19,15 @@ from headrace.circuit.build import TABLE
 from headrace.engine.again import differing
 from headrace.engine.altered import Lost, altered, made_anew, rekeyed
 from headrace.engine.aside import Aside
-from headrace.engine.backfill import Back, Backfill, Bases, checksums, circuits, sync_names
+from headrace.engine.backfill import Back, Backfill, Bases, base_sums, circuits, sync_names
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled, columns
+from headrace.engine.disk import refusal
 from headrace.engine.failures import Failed, Failures, Scene, disagreeing, message, unnamed
 from headrace.engine.forget import forget
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble
 from headrace.engine.quarantine import Quarantine
-from headrace.engine.space import no_space
 from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.engine.unroll import FIRST_DEPTH, deeper, feeds_of
 from headrace.log.append import LogWriter
@@ -38,7 +38,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
-from headrace.state.run import checksum
+from headrace.state.run import checksums
 
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
 AGAIN = 1 / 6  # of `checkpoint_seconds`: state is made durable once the steps since have taken that long
@@ -110,8 +110,7 @@ class Maintainer:
         A view of which a published step gives other rows now has no state to go on with: it is built again.
         """
         found = self.catalog.checkpoint()
-        self.number, self.frontier = 0, 0
-        start = -1
+        start, self.number, self.frontier = -1, 0, 0
         if found is not None:
             start, self.durable = found
             self.kept.restore(self.durable)
@@ -129,6 +128,7 @@ class Maintainer:
             before = self.catalog.outputs(step.number - 1, step.number)
             other = differing(self.visible(before), self.visible(result.outputs))
             self.number, self.frontier = step.number, step.upto
+            self.kept.wait_for_merges()
             if other:
                 self.without(self.failures.doubt(other, self.program, self.views, disagreeing(step.number), reached))
         self.aside.give(self.number + 1)
@@ -203,7 +203,7 @@ class Maintainer:
                     number, after, upto, wide=shape.wide, instants="each" if shape.each else "one", again=again
                 )
             except CircuitFailed as failure:
-                if failure.circuit.relation is not None or no_space(failure, self.folder):
+                if failure.circuit.relation is not None or refusal(failure, self.folder):
                     raise
                 if again or not self.aside.take(failure, self.views, self.columns, number, upto):
                     self.fail(failure)
@@ -239,7 +239,7 @@ class Maintainer:
             try:
                 made = bases[compiled.feed] = self.aside.going_on(compiled, self.columns, number, upto, build)
             except CircuitFailed as failure:
-                if no_space(failure, self.folder):
+                if refusal(failure, self.folder):
                     raise
                 failed.tried(time.monotonic() - began, failure)
                 continue
@@ -265,7 +265,7 @@ class Maintainer:
                 name, version = b.compiled.schema.name, b.compiled.schema.version
                 self.catalog.set_view_state(name, version, "live")
                 self.catalog.put_error_rows(name, version, ())
-                self.catalog.put_base(b.compiled.feed, number, upto, b.paths, b.rows, checksums(b.paths))
+                self.catalog.put_base(b.compiled.feed, number, upto, b.paths, b.rows, base_sums(b.paths))
             if back:  # the steps before would not fill what these views keep
                 self.catalog.put_checkpoint(number, durable)
         if back:
@@ -340,7 +340,7 @@ class Maintainer:
                     paths, rows = bases[compiled.feed]
                     if name in records and records[name].feed == compiled.feed:
                         caught_up.append(self.backfill.caught_up(record, number, paths))
-                    self.catalog.put_base(compiled.feed, number, commit, paths, rows, checksums(paths))
+                    self.catalog.put_base(compiled.feed, number, commit, paths, rows, base_sums(paths))
                 self.catalog.put_view(record)
                 if name in broken:
                     self.catalog.put_error_rows(name, compiled.schema.version, broken[name].rows)
@@ -397,7 +397,7 @@ class Maintainer:
             try:
                 bases[compiled.feed] = self.aside.going_on(compiled, columns, number, upto, view)
             except CircuitFailed as failure:
-                if no_space(failure, self.folder):
+                if refusal(failure, self.folder):
                     raise
                 broken[name] = Failed(compiled, 0, [unnamed(0, message(failure.cause))])
                 broken[name].found(Scene.of(failure).search(WIDE_ROWS), columns)
@@ -434,9 +434,9 @@ class Maintainer:
         if not paths:
             return []
         merged, count = self.backfill.merged(feed, self.number, paths)
-        crc = checksum(Path(merged[0]), sync=True)
+        sums = checksums(Path(merged[0]), sync=True)
         sync_names(merged)
-        self.catalog.put_base(feed, self.number, self.frontier, merged, count, [crc])
+        self.catalog.put_base(feed, self.number, self.frontier, merged, count, [sums])
         return merged
 
     def tidy(self) -> None:

@@ -16,29 +16,30 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headrace.catalog.store import ANEW, HELD, Catalog
+from headrace.catalog.store import ANEW, HELD
 from headrace.circuit.explain import explain, operators
-from headrace.engine import attach, backup, check_sink, stopping
+from headrace.engine import attach, backup, check_sink, rebuild, recompute, stopping
 from headrace.engine.altered import altered, cannot_go_on, check_types
 from headrace.engine.backlog import backlog_of
 from headrace.engine.compile import Compilation, Compiled, Compiler, columns
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
+from headrace.engine.disk import refusal, telling
 from headrace.engine.door import Door
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
 from headrace.engine.lost import lost_spark
 from headrace.engine.maintain import Maintainer
-from headrace.engine.plan import called, changes
+from headrace.engine.plan import called, changes, without_tables
 from headrace.engine.quarantined import Quarantined
 from headrace.engine.query import query
 from headrace.engine.reopen import look_at_state, reopen
 from headrace.engine.replan import hold_back, replan
 from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
-from headrace.engine.space import no_space
 from headrace.engine.status import status
+from headrace.engine.stored import StoredRows
 from headrace.engine.verify import verify
 from headrace.log.append import LogWriter
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
@@ -95,7 +96,8 @@ class Pipeline:
         """For one verb without `up`: state is recovered, but no source, sink or step runs."""
         pipeline = cls(project)
         try:
-            pipeline.prepare()
+            with telling(pipeline.folder):
+                pipeline.prepare()
             yield pipeline
         finally:
             pipeline.stop()
@@ -104,7 +106,7 @@ class Pipeline:
         """Open everything and recover; raises what is wrong with the definitions of sources and sinks."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
-        self.catalog = Catalog(snapshot.catalog_path(self.project.path))
+        self.catalog = rebuild.opened(self.project.path, self.tell)
         looking = look_at_state(self.catalog)
         self.log = LogWriter(self.folder / "log")
         self.clock = Clock(self.folder / "log")
@@ -120,8 +122,9 @@ class Pipeline:
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
-        self.prepare()
-        self.carry_out(self.project)
+        with telling(self.folder):
+            self.prepare()
+            self.carry_out(self.project)
         self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
         self._thread.start()
@@ -200,7 +203,7 @@ class Pipeline:
                 self.maintainer.tidy()
                 stopping.hold(self)
         except BaseException as error:
-            self.error = no_space(error, self.folder) or lost_spark(self.spark, error) or error
+            self.error = refusal(error, self.folder) or lost_spark(self.spark, error) or error
             self.tell({"event": "engine.failed", "error": str(self.error)})
         finally:
             while not self._commands.empty():
@@ -215,7 +218,7 @@ class Pipeline:
             try:
                 future.set_result(work())
             except BaseException as error:
-                future.set_exception(no_space(error, self.folder) or error)
+                future.set_exception(refusal(error, self.folder) or error)
 
     def on_engine(self, work: Callable[[], T]) -> T:
         """Run ``work`` between two steps, on the engine's thread (or here, when none runs)."""
@@ -233,13 +236,16 @@ class Pipeline:
         return self.compiler.compile(relations, project.views, self.catalog.views())
 
     def plan(self, project: Project | None = None) -> dict[str, Any]:
-        """What taking the definitions would change; nothing is changed."""
+        """What taking the definitions would change; nothing is changed. ``unread``: sources with unknown tables."""
 
         def work() -> dict[str, Any]:
             wanted = project or self.project
             sources = self.offered(wanted)
-            tables = attach.tables(sources, self.catalog.relations())
-            return self.described(wanted, sources, tables, self.compiled(wanted, tables))
+            unread: dict[str, HeadraceError] = {}
+            tables = attach.tables(sources, self.catalog.relations(), unread)
+            compilation = without_tables(self.compiled(wanted, tables), unread)
+            told = self.described(wanted, {n: sources[n] for n in sources if n not in unread}, tables, compilation)
+            return {**told, "unread": {name: error.as_dict() for name, error in unread.items()}}
 
         return self.on_engine(work)
 
@@ -251,7 +257,7 @@ class Pipeline:
     def described(
         self, project: Project, sources: dict[str, Source], tables: attach.Tables, compilation: Compilation
     ) -> dict[str, Any]:
-        used: dict[str, list[str]] = {name: [] for name in sources}
+        used: dict[str, list[str]] = {name: [] for name in (*sources, *(o for o, _ in tables.values()))}
         for table in sorted(compilation.tables):
             used[tables[table][0]].append(table)
         warnings = attach.warnings(sources, used)
@@ -344,8 +350,9 @@ class Pipeline:
 
     def follow(self, tables: attach.Tables, compilation: Compilation) -> None:
         """Each source follows the tables that views use, and no other."""
+        stored = StoredRows(self.log, self.maintainer.reader)
         for name, source in self.sources.items():
-            source.answers, source.groups = self, self.groups
+            source.answers, source.groups, source.stored = self, self.groups, stored
             source.keeper = door = Door(name, self.catalog, self.log, self.doors, self.tell)
             wanted = frozenset(t for t in compilation.tables if tables[t][0] == name)
             if name in self.ingests:
@@ -430,6 +437,10 @@ class Pipeline:
     def sql(self, text: str) -> pa.Table:
         """One SELECT over tables and views, all at the present frontier."""
         return query(self, text)
+
+    def recompute(self, view: str, commit: int, on_progress: Progress) -> recompute.Recomputed:
+        """A view as of a commit that nothing published tells of, by its query over the log up to there."""
+        return recompute.running(self, view, commit, on_progress)
 
     def verify(self, views: list[str] | None = None, on_progress: Progress | None = None) -> dict[str, Any]:
         """Law 1 now: every view against the same SQL by Spark batch over the log, at one frontier."""

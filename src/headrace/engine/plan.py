@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from headrace.catalog.store import ViewRecord
 from headrace.engine.compile import Compilation, Compiled
 from headrace.engine.functions import shown
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
+from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 
 
@@ -47,6 +49,22 @@ def changes(
         if name not in {d.name for d in project.views}:
             entries.append(_entry("drop", "view", name, "its file is gone", _sinks_of(project, name)))
     return entries + _connectors("sink", project.sinks, before.sinks, sinks)
+
+
+def without_tables(compilation: Compilation, unread: Mapping[str, HeadraceError]) -> Compilation:
+    """The same, where the tables of some sources are not known: a table that is not there may be one of theirs."""
+    if not unread:
+        return compilation
+    name, error = next(iter(unread.items()))
+    refused = {
+        view: HeadraceError(
+            error.code, f"view {view} cannot be planned: {was.what}", where=was.where,
+            why=f"it may be one of source {name}, which does not say its tables: {error.what}",
+            next=f"when source {name} answers, look again with `headrace plan`",
+        ) if was.code == "sql.unknown_relation" else was
+        for view, was in compilation.refused.items()
+    }  # fmt: skip
+    return replace(compilation, refused=refused)
 
 
 def called(project: Project, compilation: Compilation) -> list[dict[str, Any]]:

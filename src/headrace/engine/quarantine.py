@@ -25,7 +25,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import DELETE, INSERT, OPERATION, SELF, STRICT, UNCHANGED, UPDATE
 from headrace.serve import quarantine
-from headrace.state.run import checksum, column, open_run, write_run
+from headrace.state.run import checksums, column, open_run, write_run
 
 OPERATIONS = pa.array(["insert", "update", "delete"])
 assert (INSERT, UPDATE, DELETE) == (0, 1, 2)
@@ -74,7 +74,7 @@ class Quarantine:
             self.folder.mkdir(exist_ok=True)
             path = self.folder / f"{quote(table, safe='')}~{number}.arrow"
             write_run(path, rows)
-            checksum(path, sync=True)
+            checksums(path, sync=True)
             sync_names([path])
             kept.append(SetAside(table, number, str(path), left))
             self.tell({"event": "table.quarantined", "table": table, "rows": left, "commit": upto})
@@ -101,7 +101,7 @@ class Quarantine:
             elif old.num_rows:
                 path = self.folder / f"{quote(table, safe='')}~{entry.step}.{number}.arrow"
                 write_run(path, old)
-                checksum(path, sync=True)
+                checksums(path, sync=True)
                 sync_names([path])
                 kept.append(SetAside(table, entry.step, str(path), old.num_rows))
         return kept

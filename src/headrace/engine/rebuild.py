@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.catalog.project import HISTORY, STATE
 from headrace.catalog.salvage import salvage
+from headrace.catalog.state_layout import STATE_LAYOUT
 from headrace.catalog.store import HELD, Catalog
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
@@ -29,26 +30,54 @@ def views(project: Path, names: Sequence[str]) -> dict[str, Any]:
 def everything(project: Path) -> dict[str, Any]:
     """As ``views``, of all views and all state; a damaged catalogue is made anew before.
 
-    ``lost``: the tables of the damaged catalogue that could not be taken over. With a new catalogue the sinks get all
-    views anew, since nothing tells any more what they have been sent.
+    The same where it names files of another layout. ``lost``: the tables of the catalogue there was that could not be
+    taken over. With a new one the sinks get all views anew, since nothing tells any more what they have been sent.
     """
     path = catalog_path(project)
     lost, damaged = list[str](), False
     try:
-        catalog = Catalog(path)
+        catalog = Catalog(path, any_state=True)
     except HeadraceError as error:
         if error.code != "state.corrupt":
             raise
-        damaged, lost = True, salvage(path)
-        (project / STATE / HISTORY).unlink(missing_ok=True)
+        damaged, lost = True, _anew(project, "damaged")
         catalog = Catalog(path)
     try:
+        if catalog.state_layout != STATE_LAYOUT:
+            catalog.close()
+            damaged, lost = True, _anew(project, "layout")
+            catalog = Catalog(path)
         catalog.forget_state()
         if "relation" in lost or "meta" in lost:
             _hold(catalog, LogReader(project / STATE / "log"))
         return {"views": sorted(catalog.views()), "catalogue": damaged, "lost": lost}
     finally:
         catalog.close()
+
+
+def opened(project: Path, tell: Callable[[dict[str, Any]], None]) -> Catalog:
+    """The catalogue for a start. Files of an earlier layout are not read: all is made anew, and that is told, once.
+
+    Raises ``state.layout`` where they are of a later one.
+    """
+    catalog = Catalog(catalog_path(project), any_state=True)
+    layout = catalog.state_layout
+    if layout == STATE_LAYOUT:
+        return catalog
+    catalog.close()
+    if layout < STATE_LAYOUT:
+        _anew(project, "layout")
+        tell({
+            "event": "state.anew", "layout": STATE_LAYOUT, "before": layout,
+            "reason": "kept files of an earlier layout are made anew from the log",
+        })  # fmt: skip
+    return Catalog(catalog_path(project))
+
+
+def _anew(project: Path, why: str) -> list[str]:
+    lost = salvage(catalog_path(project), why)
+    (project / STATE / HISTORY).unlink(missing_ok=True)
+    return lost
 
 
 def _hold(catalog: Catalog, log: LogReader) -> None:

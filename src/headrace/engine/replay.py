@@ -15,12 +15,14 @@ from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
-from headrace.model.transaction import DELETE, INSERT, OPERATION, ORDINAL, STRICT, UNCHANGED, UPDATE
+from headrace.model.transaction import DELETE, INSERT, OPERATION, ORDINAL, STRICT, UNCHANGED, UPDATE, UPSERT
 from headrace.serve import quarantine
 from headrace.serve.quarantine import HEAD
 
 # What a change may be sent again as. All but `replace` go back into the quarantine where they still do not fit.
-AS = {"insert": INSERT | STRICT, "update": UPDATE | STRICT, "replace": INSERT, "delete": DELETE | STRICT}
+AS = {
+    "insert": INSERT | STRICT, "update": UPDATE | STRICT, "replace": INSERT | UPSERT, "delete": DELETE | STRICT,
+}  # fmt: skip
 WHOLE = ("insert", "replace")  # these need every column
 
 

@@ -26,10 +26,10 @@ from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step
 from headrace.circuit.work import Tally
 from headrace.engine.changes import ReadLog
+from headrace.engine.disk import refusal
 from headrace.engine.kept import Kept
 from headrace.engine.lost import WORKERS_LOST_MAX, lost_spark, lost_worker
 from headrace.engine.program import Circuit, Frames, Program
-from headrace.engine.space import no_space
 from headrace.log.read import LogReader
 from headrace.state.run import write_run
 
@@ -154,7 +154,7 @@ class Stepper:
                     for feed, made in self.job([circuit], own, f"{name}.{place}", wide, Result(0)):
                         feeds.setdefault(feed, []).append(made)
         except CircuitFailed as failure:
-            if no_space(failure, self.folder):
+            if refusal(failure, self.folder):
                 raise
             return failure.cause
         finally:
@@ -194,7 +194,7 @@ class Stepper:
             raise
         return self.collect(rows, folder, result)
 
-    def persisting(self, plan: Prepared, step: Step, name: str) -> tuple[Path, list[tuple[str, str, int, int]]]:
+    def persisting(self, plan: Prepared, step: Step, name: str) -> tuple[Path, list[tuple[str, str, int, str]]]:
         """Run a job, and again where a Python worker was lost: its folder, and what it says it wrote."""
         left = WORKERS_LOST_MAX
         while True:
@@ -207,10 +207,10 @@ class Stepper:
                 left -= 1
                 _log.warning("step %s runs again: a Python worker has ended", name)
 
-    def collect(self, rows: list[tuple[str, str, int, int]], folder: Path, result: Result) -> list[tuple[str, str]]:
+    def collect(self, rows: list[tuple[str, str, int, str]], folder: Path, result: Result) -> list[tuple[str, str]]:
         """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""
-        for feed, path, number, crc in rows:
-            result.outputs.append(Output(result.number, feed, path, number, crc))
+        for feed, path, number, sums in rows:
+            result.outputs.append(Output(result.number, feed, path, number, sums))
         for file in folder.glob("*.arrow"):
             if file.name.startswith(OUTPUT):
                 continue

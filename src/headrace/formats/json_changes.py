@@ -11,18 +11,20 @@ import pyarrow.compute as pc
 
 from headrace.formats.json_rows import BadValue, RowsRefused, to_columns
 from headrace.model.schema import Relation
-from headrace.model.transaction import DELETE, INSERT, OPERATION, ORDINAL, STRICT, TRUNCATE, UNCHANGED, UPDATE
+from headrace.model.transaction import DELETE, INSERT, OPERATION, ORDINAL, STRICT, TRUNCATE, UNCHANGED, UPDATE, UPSERT
 
-OPERATIONS = {"insert": INSERT, "upsert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE}
+OPERATIONS = {
+    "insert": INSERT, "upsert": INSERT | UPSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE,
+}  # fmt: skip
 
 
 def change_table(
     rows: Sequence[Mapping[str, Any]], ordinals: np.ndarray, operations: np.ndarray, relation: Relation
 ) -> pa.Table:
-    """One change a row: ``ordinals`` (int32) gives its transaction, ``operations`` (int8, maybe ``STRICT``) its code.
+    """One change a row: ``ordinals`` (int32) gives its transaction, ``operations`` (int8) its code.
 
-    ``STRICT`` counts on relations with a key alone. Columns that an update leaves out keep their values. Raises
-    ``RowsRefused`` naming the rows with an unknown column, a value that does not fit or a null where none may be.
+    ``STRICT`` and ``UPSERT`` count on relations with a key alone. Columns that an update leaves out keep their values.
+    Raises ``RowsRefused`` naming the rows with an unknown column, a value that does not fit or a null that may not be.
     """
     arrays = to_columns(rows, relation.columns)
     plain = operations & (STRICT - 1)

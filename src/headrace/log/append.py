@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -24,40 +23,64 @@ _GROUP_BYTES = 32 << 20  # a group takes at most this much, and never less than 
 _QUEUE_BYTES = 64 << 20  # `submit` waits while more than this is queued
 
 
-class Answer:
-    """What becomes of a batch: the commit of its first transaction, or the error.
+class _Group:
+    """Batches that go out with one sync, and what becomes of them.
 
-    With many writers each waits for one of its own, so that a lock alone stands for it: a ``Future`` costs as much
-    again as all else that a small transaction needs here.
+    Whoever waits for it waits for one lock, and who comes through lets the next one through. Were all woken at once,
+    they would only sleep again until the interpreter is free, and switches are most of what a small transaction costs.
     """
 
-    __slots__ = ("_commit", "_error", "_pending")
+    __slots__ = ("_commit", "_error", "_pending", "_transactions", "batches", "entries", "size")
 
     def __init__(self) -> None:
+        self.batches: list[TransactionBatch] = []  # none: the segment is to be closed
+        self.entries = 0  # how many answers hang on it
+        self.size = 0  # about how many bytes it takes on disk
+        self._transactions = 0
         self._pending = threading.Lock()
         self._pending.acquire()
         self._commit = 0
         self._error: HeadraceError | None = None
 
+    def takes(self, size: int) -> bool:
+        """Whether a batch of so many bytes can go along."""
+        return bool(self.batches) and self.size + size <= _GROUP_BYTES
+
+    def add(self, batch: TransactionBatch | None, size: int) -> Answer:
+        answer = Answer(self, self._transactions)
+        self.entries += 1
+        self.size += size
+        if batch is not None:
+            self.batches.append(batch)
+            self._transactions += len(batch.origins)
+        return answer
+
     def set(self, commit: int, error: HeadraceError | None = None) -> None:
+        """The commit of its first transaction, or why there is none."""
         self._commit, self._error = commit, error
+        self.batches = []  # an answer may be kept for longer than they are needed
         self._pending.release()
 
-    def result(self, timeout_s: float = -1) -> int:
-        """Wait until the batch is on the disk; raises what went wrong, or ``TimeoutError`` after that time."""
-        if not self._pending.acquire(timeout=timeout_s):
-            raise TimeoutError
-        self._pending.release()  # who else waits
+    def result(self) -> int:
+        with self._pending:  # and no less than that: who is interrupted here must not keep the others waiting
+            pass
         if self._error is not None:
             raise self._error
         return self._commit
 
 
-@dataclass(slots=True)
-class _Entry:
-    batch: TransactionBatch | None  # None: the segment is to be closed
-    size: int  # about how many bytes it takes on disk
-    answer: Answer
+class Answer:
+    """What becomes of a batch: the commit of its first transaction, or the error."""
+
+    __slots__ = ("_before", "_group")
+
+    def __init__(self, group: _Group, before: int) -> None:
+        self._group = group
+        self._before = before  # how many transactions of the group come first
+
+    def result(self) -> int:
+        """Wait until the batch is on the disk; raises what went wrong."""
+        return self._group.result() + self._before
 
 
 class LogWriter:
@@ -75,8 +98,11 @@ class LogWriter:
     def __init__(self, path: Path, *, segment_bytes: int = SEGMENT_BYTES, files: Files | None = None) -> None:
         self._path = path
         self._log = Appender(path, segment_bytes=segment_bytes, files=files or Files())
-        self._changed = threading.Condition()
-        self._queue: deque[_Entry] = deque()
+        self._lock = threading.RLock()  # of all below
+        self._work = threading.Condition(self._lock)  # the flusher's alone
+        self._changed = threading.Condition(self._lock)  # the end of the log, or of the queue
+        self._queue: deque[_Group] = deque()
+        self._queued = 0
         self._queued_bytes = 0
         self._awaited = 1  # how many are to be queued before the flusher looks
         self._turns = Turns()
@@ -107,14 +133,14 @@ class LogWriter:
     def submit(self, batch: TransactionBatch) -> Answer:
         """As ``append``, without waiting for the disk; waits only while more than 64 MiB are queued."""
         check(batch)
-        return self._queued(_Entry(batch, bytes_of(batch), Answer()))
+        return self._enqueue(batch, bytes_of(batch))
 
     def roll(self) -> int:
         """Close the present segment, unless it is empty, and begin another; the last commit before that one.
 
         Raises as ``append`` does.
         """
-        return self._queued(_Entry(None, 0, Answer())).result()
+        return self._enqueue(None, 0).result()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -139,19 +165,22 @@ class LogWriter:
             self._log.begin_at(base)
             return True
 
-    def _queued(self, entry: _Entry) -> Answer:
-        with self._changed:
+    def _enqueue(self, batch: TransactionBatch | None, size: int) -> Answer:
+        with self._lock:
             while self._queued_bytes > _QUEUE_BYTES and not (self._log.failed or self._closed):
                 self._changed.wait()
             if self._log.failed:
                 raise self._log.failed
             if self._closed:
                 raise HeadraceError("log.failed", "The log is closed.", where=str(self._path))
-            self._queue.append(entry)
-            self._queued_bytes += entry.size
-            if len(self._queue) >= self._awaited or self._queued_bytes > _GROUP_BYTES:
-                self._changed.notify_all()
-        return entry.answer
+            if batch is None or not self._queue or not self._queue[-1].takes(size):
+                self._queue.append(_Group())
+            answer = self._queue[-1].add(batch, size)
+            self._queued += 1
+            self._queued_bytes += size
+            if self._queued == self._awaited or self._queued_bytes > _GROUP_BYTES:
+                self._work.notify()
+        return answer
 
     def wait(self, after: int, timeout_s: float) -> int:
         """Wait until the log holds more than ``after``, or ``timeout_s`` seconds; returns ``end``."""
@@ -165,6 +194,7 @@ class LogWriter:
             if self._closed:
                 return
             self._closed = True
+            self._work.notify()
             self._changed.notify_all()
         self._flusher.join()
         self._log.close()
@@ -181,58 +211,42 @@ class LogWriter:
 
     def _run(self) -> None:
         while group := self._next_group():
-            batches = [entry.batch for entry in group if entry.batch is not None]
             began = time.monotonic()
             try:
-                first = self._log.write(batches, sum(e.size for e in group)) if batches else self._log.roll()
+                commit = self._log.write(group.batches, group.size) if group.batches else self._log.roll()
             except HeadraceError as refused:
                 self._tell()
-                for entry in group:
-                    entry.answer.set(0, refused)
+                group.set(0, refused)
             else:
                 self._tell()
-                self._turns.done(len(group), len(self._queue), time.monotonic() - began)
-                for entry in group:
-                    entry.answer.set(first)
-                    first += len(entry.batch.origins) if entry.batch is not None else 0
+                self._turns.done(group.entries, self._queued, time.monotonic() - began)
+                group.set(commit)
 
-    def _next_group(self) -> list[_Entry]:
-        """What is queued, up to a limit; waits for something. Empty when the log is closed and all is written."""
-        with self._changed:
-            while True:
-                self._changed.wait_for(lambda: self._queue or self._closed)
-                self._gather()
-                group: list[_Entry] = []
-                size = 0
-                while self._queue and (not group or self._fits(group, size)):
-                    entry = self._queue.popleft()
-                    self._queued_bytes -= entry.size
-                    if self._log.failed:
-                        entry.answer.set(0, self._log.failed)
-                        continue
-                    group.append(entry)
-                    size += entry.size
-                self._changed.notify_all()
-                if group or (self._closed and not self._queue):
-                    return group
+    def _next_group(self) -> _Group | None:
+        """What is queued, up to a limit; waits for something. None when the log is closed and all is written."""
+        with self._lock:
+            self._work.wait_for(lambda: self._queue or self._closed)
+            self._gather()
+            if not self._queue:
+                return None
+            group = self._queue.popleft()
+            self._queued -= group.entries
+            self._queued_bytes -= group.size
+            self._changed.notify_all()
+            return group
 
     def _gather(self) -> None:
         """Wait, if that is worth it, for those that have just been answered: under the lock, with something queued."""
-        wanted, at_most_s = self._turns.wanted(len(self._queue))
-        if wanted > len(self._queue) and not (self._closed or self._log.failed):
+        wanted, at_most_s = self._turns.wanted(self._queued)
+        if wanted > self._queued and not (self._closed or self._log.failed):
             self._awaited = wanted
-            self._changed.wait_for(
-                lambda: len(self._queue) >= wanted or self._queued_bytes > _GROUP_BYTES or self._closed, at_most_s
+            self._work.wait_for(
+                lambda: self._queued >= wanted or self._queued_bytes > _GROUP_BYTES or self._closed, at_most_s
             )
             self._awaited = 1
-            self._turns.came(len(self._queue) >= wanted)
-
-    def _fits(self, group: list[_Entry], size: int) -> bool:
-        following = self._queue[0]
-        apart = group[0].batch is None or following.batch is None
-        return not apart and size + following.size <= _GROUP_BYTES
+            self._turns.came(self._queued >= wanted)
 
     def _tell(self) -> None:
         """Whoever waits for the end, or for room, looks again."""
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()

@@ -18,9 +18,8 @@ import orjson
 import pyarrow as pa
 
 from headrace.log.files import Files, write_all
-from headrace.log.layout import DIGEST_BYTES, corrupt, segment_name
+from headrace.log.layout import DIGEST_BYTES, corrupt, other_layout, segment_name
 from headrace.log.segment import Segment, segment_names
-from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionOrigin
 
 BEGIN_NAME = "begin"
@@ -83,12 +82,7 @@ def unpack_base(data: bytes) -> Base:
         raise corrupt(BEGIN_NAME, 0, "the checksum of what says where the log begins differs")
     fields = orjson.loads(text)
     if fields["layout"] != LAYOUT:
-        raise HeadraceError(
-            "log.layout",
-            f"The log's base has layout {fields['layout']}; this version reads layout {LAYOUT}.",
-            where=BEGIN_NAME,
-            next="Use the version of Headrace that wrote it.",
-        )
+        raise other_layout("log's base", fields["layout"], LAYOUT, BEGIN_NAME)
     first, length, link = fields["previous"]
     parts = {table: tuple(Part(*part) for part in of) for table, of in fields["parts"].items()}
     return Base(fields["commit"], TransactionOrigin(*fields["origin"]), (first, length, bytes.fromhex(link)), parts)

@@ -63,6 +63,16 @@ def corrupt(segment: str, offset: int, why: str) -> HeadraceError:
     )
 
 
+def other_layout(what: str, layout: int, known: int, where: str) -> HeadraceError:
+    return HeadraceError(
+        "log.layout",
+        f"The {what} has layout {layout}; this version reads layout {known}.",
+        where=where,
+        next="Use the version of Headrace that wrote it, or a later one; `headrace restore BACKUP DIR` brings one of "
+        "before back, for this version. Nothing was changed.",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
     """What a segment knows of the log before it, so that opening the log reads the last segment alone.
@@ -98,12 +108,7 @@ def unpack_header(view: memoryview, segment: str) -> tuple[SegmentHeader, int]:
     if zlib.crc32(_SEGMENT.pack(magic, 0, *fields) + meta) != crc:
         raise corrupt(segment, 0, "the checksum of the segment's header differs")
     if layout != LAYOUT:  # every layout keeps the header's form
-        raise HeadraceError(
-            "log.layout",
-            f"The log has layout {layout}; this version reads layout {LAYOUT}.",
-            where=f"segment {segment}",
-            next="Use the version of Headrace that wrote it.",
-        )
+        raise other_layout("log", layout, LAYOUT, f"segment {segment}")
     if segment != segment_name(first):
         raise corrupt(segment, 0, f"the segment says that its first commit is {first}")
     header = SegmentHeader(first, previous_first, previous_length, previous, orjson.loads(meta))

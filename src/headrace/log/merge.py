@@ -14,7 +14,7 @@ from headrace.model.transaction import OPERATION, ORDINAL, TransactionBatch, Tra
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 16 << 20
-_CONTROL_TYPES = [pa.int32(), pa.int8()]
+_ORDINAL_TYPE, _OPERATION_TYPE = pa.int32(), pa.int8()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,14 @@ def check(batch: TransactionBatch) -> None:
     if not batch.origins:
         raise ValueError("a batch without transactions")
     for relation, table in batch.changes.items():
-        control = [table.field(at) for at in range(min(2, table.num_columns))]  # every name would cost more
-        if [field.name for field in control] != [ORDINAL, OPERATION]:
+        if table.num_columns < 2 or table.field(0).name != ORDINAL or table.field(1).name != OPERATION:
             raise ValueError(f"{relation}: the columns must begin with {ORDINAL}, {OPERATION}")
-        if [field.type for field in control] != _CONTROL_TYPES:
+        ordinals, operations = table.column(0), table.column(1)
+        if ordinals.type != _ORDINAL_TYPE or operations.type != _OPERATION_TYPE:
             raise ValueError(f"{relation}: {ORDINAL} must be int32 and {OPERATION} int8")
-        column = table.column(0)
-        if column.null_count or table.column(1).null_count:
+        if ordinals.null_count or operations.null_count:
             raise ValueError(f"{relation}: {ORDINAL} and {OPERATION} must not be null")
-        if table.num_rows and not _rises(_integers(column), len(batch.origins)):
+        if table.num_rows and not _rises(_integers(ordinals), len(batch.origins)):
             raise ValueError(f"{relation}: {ORDINAL} must rise from 0 to below {len(batch.origins)}")
 
 
@@ -60,7 +59,7 @@ def _integers(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
 
 def _rises(ordinals: npt.NDArray[np.int32], transactions: int) -> bool:
     if transactions == 1:  # most batches: half the work
-        return not ordinals.any()
+        return not np.count_nonzero(ordinals)
     inside = ordinals[0] >= 0 and ordinals[-1] < transactions
     return bool(inside and (ordinals[1:] >= ordinals[:-1]).all())
 

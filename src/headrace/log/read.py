@@ -182,6 +182,7 @@ class LogReader:
                     part = _within(batch, after, upto) if cut else batch
                     if part.num_rows:
                         yield part
+            segment.passed(ref.offset + head.length)
 
     def _part(self, ref: FrameRef, relation: str) -> Iterator[pa.RecordBatch]:
         """A part of the base, as if its rows had come with the base's commit."""
@@ -225,6 +226,7 @@ class LogReader:
                 found = segment.frames(after, stop)
             for offset, head in found:
                 yield segment, offset, head
+                segment.passed(offset + head.length)
 
     def _segment(self, name: str) -> Segment:
         with self._lock:

@@ -28,6 +28,7 @@ from headrace.log.layout import (
     unpack_meta,
 )
 
+_PASSED_BYTES = 4 << 20
 _MARK_ATTEMPTS = 100  # the writer changes the mark in place: a read may see half of it
 
 
@@ -68,6 +69,7 @@ class Segment:
         self._offsets = array("q")
         self._lasts = array("q")
         self._next = self.start
+        self._passed = 0
 
     def _map(self) -> None:
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -92,6 +94,18 @@ class Segment:
             if offset + length > self.size:
                 raise corrupt(self.name, offset, f"the file ends at {self.size}, inside a frame")
         return self._buffer.slice(offset, length)
+
+    def passed(self, offset: int) -> None:
+        """Who reads on has no use for the pages before ``offset``: they are let go of, a few MiB at a time.
+
+        Else they count as this process's memory, up to all segments that it has open. Whoever still looks at them, or
+        does so again, is given the same bytes by the file.
+        """
+        if offset < self._passed:
+            self._passed = 0  # somebody began anew
+        if offset - self._passed > _PASSED_BYTES:
+            self._mapped.madvise(mmap.MADV_DONTNEED, 0, offset & -mmap.PAGESIZE)
+            self._passed = offset
 
     def head(self, offset: int) -> FrameHead:
         """The head of the frame at ``offset``."""

@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "state.corrupt": "A file that the catalogue names is not as it was written.",
     "state.layout": "Kept files were written by another version of Headrace.",
     "state.full": "What is kept cannot be written: no space is left.",
+    "state.failed": "What is kept cannot be written or read: the disk refuses.",
     "state.mismatch": "A step that ran again after a crash gave a view other rows than it had published.",
     "spark.lost": "Spark's Java process has ended by itself.",
     # sources

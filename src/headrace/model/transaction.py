@@ -17,6 +17,9 @@ TRUNCATE = 3  # every row of the relation goes; the row's columns are all null
 # Added to INSERT, UPDATE or DELETE on a keyed relation: without effect, and set aside, where the key is there
 # already (INSERT) or is not there. Without it an INSERT replaces, an UPDATE inserts, such a DELETE is nothing.
 STRICT = 4
+# Added to INSERT on a keyed relation: the source does not know whether the key was there. Only who shows changes tells
+# it apart: the rows are those of an INSERT, and `& (STRICT - 1)` gives that.
+UPSERT = 8
 
 SELF = "headrace"  # the source of our own transactions: a change of definitions, what is sent again after a refusal
 

@@ -175,7 +175,7 @@ class ViewFeed:
         return later
 
     def _entries(self, record: ViewRecord, step: StepRecord, after: int) -> Iterator[Entry]:
-        outputs = [(o.path, o.crc) for o in self.catalog.outputs(step.number - 1, step.number, record.feed)]
+        outputs = [(o.path, o.sums) for o in self.catalog.outputs(step.number - 1, step.number, record.feed)]
         if not outputs:
             return
         paths = _readable(lambda: sound(outputs))

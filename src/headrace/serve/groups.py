@@ -183,6 +183,17 @@ class Groups:
         self._bury(group)
         return done
 
+    def extend(self, name: str, *ids: str, lease_s: float | None = None) -> int:
+        """These deliveries are worked on: their leases end ``lease_s`` (default: the group's) from now; how many.
+
+        As often as the reader likes. Raises ``group.lease``, with those in time extended, where the lease of one is
+        over: another reader may have it.
+        """
+        group = self.group(name)
+        lease_us = group.lease_us if lease_s is None else int(lease_s * 1e6)
+        _within("lease", lease_us / 1e6, 0.001, LEASE_MAX_S)
+        return self._opened().extend(name, ids, lease_us, self._clock_us())
+
     # -- dead letters ---------------------------------------------------------------------------------------
 
     def dead(self, name: str) -> list[DeadLetter]:

@@ -19,7 +19,7 @@ from headrace.formats.types.spelled import value
 from headrace.log.layout import FrameMeta
 from headrace.log.read import FrameRef, LogReader
 from headrace.model.errors import HeadraceError
-from headrace.model.transaction import DELETE, INSERT, STRICT, TRUNCATE, UNCHANGED, UPDATE, TransactionOrigin
+from headrace.model.transaction import DELETE, INSERT, STRICT, TRUNCATE, UNCHANGED, UPDATE, UPSERT, TransactionOrigin
 from headrace.serve.quarantine import left_out
 from headrace.serve.snapshot import POLL_S, STATE, catalog_path
 
@@ -140,12 +140,17 @@ def spelled(table: str, changes: pa.RecordBatch) -> list[dict[str, Any]]:
     marked = len(names) > 2 and names[2] == UNCHANGED
     first = 3 if marked else 2
     marks = changes.column(2).to_pylist() if marked else [None] * changes.num_rows
-    operations = (changes.column(1).to_numpy() & (STRICT - 1)).tolist()
+    codes = changes.column(1).to_numpy()
+    operations, upserts = (codes & (STRICT - 1)).tolist(), (codes & UPSERT).tolist()
     cells = rows(pa.Table.from_batches([changes.select(range(first, len(names)))]))
     columns = names[first:]
     return [
-        {"table": table, "op": OPERATIONS[operation], "row": _row(operation, columns, cell, mark)}
-        for operation, cell, mark in zip(operations, cells, marks, strict=True)
+        {
+            "table": table,
+            "op": "upsert" if upsert else OPERATIONS[operation],
+            "row": _row(operation, columns, cell, mark),
+        }
+        for operation, upsert, cell, mark in zip(operations, upserts, cells, marks, strict=True)
     ]
 
 
@@ -236,4 +241,10 @@ def _spelled(table: str, known: Collection[str]) -> str:
     for name in known:
         if name.lower() == table.lower():
             return name
+    if not known:
+        raise HeadraceError(
+            "source.no_table", f"there is no table '{table}'",
+            why="nothing has come in yet: `headrace up` has not run, or its sources have given nothing",
+            next="headrace up, and ask again: it makes the views, and follows the tables that they read",
+        )  # fmt: skip
     raise HeadraceError("source.no_table", f"there is no table '{table}'", next=nearest(table, sorted(known)))

@@ -1,7 +1,8 @@
 """A view as of a commit that it has passed, from its base and the deltas that it has published: no lock, no JVM.
 
-It is exact or refused: within a step that took several commits at once, before the view was made, and while it had
-failed, nothing that was published tells what it held.
+It is exact or refused: within a step that took several commits at once, before the view was made, while it had failed,
+and before the steps that are kept, nothing that was published tells what it held. But for a view that had failed, its
+query over the log up to there does (``NotPublished``).
 """
 
 from __future__ import annotations
@@ -20,14 +21,22 @@ from headrace.serve.replay import commit_at
 BACK = ".back."  # in the folder's name of a delta that brings a view up to date which had failed
 
 
+class NotPublished(HeadraceError):
+    """The error of a ``commit`` at which nothing published tells what a view (``schema``) held; its query may."""
+
+    def __init__(self, error: HeadraceError, schema: ViewSchema, commit: int) -> None:
+        super().__init__(error.code, error.what, where=error.where, why=error.why, next=error.next)
+        self.schema, self.commit = schema, commit
+
+
 def contents(
     project_path: Path, view: str, commit: int | None, time_us: int | None
 ) -> tuple[int, ViewSchema, pa.Table]:
     """(commit, schema, rows with ``_w``) of a view after ``commit``, or as it was at a time.
 
     At a time (microseconds since the epoch) it is the last commit with contents of its own that sources had committed
-    by then. Raises ``view.not_at`` where the view had none, ``state.missing`` where they are not kept any more,
-    ``view.unknown``, ``log.retained``.
+    by then. Raises ``view.not_at`` where the view had none, ``state.missing`` where they are not kept any more, both as
+    ``NotPublished`` where its query over the log may tell them; ``view.unknown``, ``log.retained``.
     """
     wanted = commit_at(reader_of(project_path), time_us) if time_us is not None else commit or 0
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
@@ -59,12 +68,16 @@ def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord
         raise _not_at(name, commit, f"it has reached commit {reached:,}", f"--at {reached}, or without --at")
     if commit < record.created_commit:
         made = record.created_commit
-        raise _not_at(name, commit, f"it was made, as it is defined now, at commit {made:,}", f"--at {made}")
+        why = f"it was made, as it is defined now, at commit {made:,}"
+        raise NotPublished(_not_at(name, commit, why, f"--at {made}"), record.schema, commit)
     if inside is not None:
         why = f"one step took it from commit {inside.after:,} to {inside.upto:,}"
         next = f"--at {inside.after} or --at {inside.upto}; `transactions: each` in headrace.yaml keeps every one apart"
-        raise _not_at(name, commit, why, next)
-    step = snapshot.step_at(catalog, commit)
+        raise NotPublished(_not_at(name, commit, why, next), record.schema, commit)
+    try:
+        step = snapshot.step_at(catalog, commit)
+    except HeadraceError as error:
+        raise NotPublished(error, record.schema, commit) from error
     outputs = catalog.outputs(-1, 1 << 62, record.feed)
     back = min((o.step for o in outputs if BACK in o.path and o.step > step), default=None)
     if back is None:

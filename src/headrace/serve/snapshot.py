@@ -198,12 +198,12 @@ def as_of(catalog: Catalog, record: ViewRecord, commit: int) -> list[pa.Table]:
         begun = [s for s in catalog.steps() if s.after < commit < s.upto and s.published_us is not None]
         try:
             kept = [open_run(path) for path in sound(paths, name)]
-            moved = [open_run(path) for path in sound(((o.path, o.crc) for o in between), name)]
+            moved = [open_run(path) for path in sound(((o.path, o.sums) for o in between), name)]
             kept += [
                 _of_instants(open_run(path), 0, commit - of.after)
                 for of in begun
                 for path in sound(
-                    ((o.path, o.crc) for o in catalog.outputs(of.number - 1, of.number, record.feed)), name
+                    ((o.path, o.sums) for o in catalog.outputs(of.number - 1, of.number, record.feed)), name
                 )
             ]
         except HeadraceError as error:
@@ -266,7 +266,7 @@ def named(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[File], int]
     """As ``files``, which are not looked at."""
     base = catalog.base(feed)
     start, commit = (base[0], base[1]) if base else (-1, 0)
-    return catalog.base_files(feed) + [(o.path, o.crc) for o in catalog.outputs(start, upto_step, feed)], commit
+    return catalog.base_files(feed) + [(o.path, o.sums) for o in catalog.outputs(start, upto_step, feed)], commit
 
 
 def delta(record: ViewRecord, paths: Sequence[str], after: int = 0, last: int | None = None) -> pa.Table:
@@ -304,7 +304,7 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
         if step.published_us is None or step.upto <= after or step.upto > upto:
             continue
         outputs = catalog.outputs(step.number - 1, step.number, record.feed)
-        paths = sound(((o.path, o.crc) for o in outputs), record.schema.name)
+        paths = sound(((o.path, o.sums) for o in outputs), record.schema.name)
         if paths and step.shape.each:
             rows, instants = apart(record, paths, after - step.after)
             starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headrace.model.errors import HeadraceError
-from headrace.state.run import checksum
+from headrace.state.run import damage
 
 KNOWN_MAX = 4096
-File = tuple[str, int]  # path and CRC-32; 0 where it was not written down
+File = tuple[str, str]  # path and ``checksums``; empty where they were not written down
 
 _known: OrderedDict[str, None] = OrderedDict()
 
@@ -21,37 +21,37 @@ def sound(files: Iterable[File], view: str = "") -> list[str]:
     ``view``: whose files they are; state is nobody's alone.
     Work: one reading of each file that this process has not checked, about a second a gigabyte.
     """
-    return [_once(path, crc, view) for path, crc in files]
+    return [_once(path, sums, view) for path, sums in files]
 
 
 def sound_now(files: Iterable[File], view: str = "") -> None:
     """As ``sound``, also of files that were checked before: a disk may forget."""
-    for path, crc in files:
-        _check(path, crc, view)
+    for path, sums in files:
+        _check(path, sums, view)
 
 
-def _once(path: str, crc: int, view: str) -> str:
-    if path not in _known and _check(path, crc, view):
+def _once(path: str, sums: str, view: str) -> str:
+    if path not in _known and _check(path, sums, view):
         _known[path] = None
         while len(_known) > KNOWN_MAX:
             _known.popitem(last=False)
     return path
 
 
-def _check(path: str, crc: int, view: str) -> bool:
+def _check(path: str, sums: str, view: str) -> bool:
     """Whether the file could be looked at."""
-    if crc == 0:
+    if not sums:
         return False
     try:
-        found = checksum(Path(path), sync=False)
+        found = damage(Path(path), sums)
     except FileNotFoundError:
         return False
-    if found != crc:
+    if found:
         raise HeadraceError(
             "state.corrupt",
             f"a file of view {view} is damaged" if view else "a file of kept state is damaged",
             where=path,
-            why=f"its CRC-32 is {found:08x}, written was {crc:08x}; the log is not concerned",
+            why=f"{found}; the log is not concerned",
             next=f"`headrace rebuild {view or '--all'}` makes it anew from the log; and check the disk",
         )
     return True

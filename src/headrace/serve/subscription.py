@@ -69,6 +69,10 @@ class Subscription:
         """These are given back, to come again after ``delay_s``; how many."""
         return self._groups.nack(self.name, *map(_id, deliveries), delay_s=delay_s, reason=reason)
 
+    def extend(self, *deliveries: GroupDelivery | str, lease_s: float | None = None) -> int:
+        """These take longer: their leases end ``lease_s`` from now, by default that of the group; how many."""
+        return self._groups.extend(self.name, *map(_id, deliveries), lease_s=lease_s)
+
     def close(self) -> None:
         """End an iteration, from any thread; what was not acknowledged comes again when its lease is over."""
         self._closed.set()

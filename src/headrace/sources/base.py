@@ -58,6 +58,8 @@ class GroupReading(Protocol):
 
     def nack(self, name: str, *ids: str, delay_s: float = 0.0, reason: str = "") -> int: ...
 
+    def extend(self, name: str, *ids: str, lease_s: float | None = None) -> int: ...
+
 
 def _heard_by_nobody(event: dict[str, Any]) -> None:
     """Where no engine has set a source's ``tell``."""
@@ -65,6 +67,10 @@ def _heard_by_nobody(event: dict[str, Any]) -> None:
 
 def _noted_by_nobody(position: str) -> None:
     """Where no engine has set a source's ``note``."""
+
+
+def _stored_by_nobody(relation: Relation, keys: pa.Table) -> pa.Table | None:
+    """Where no engine has set a source's ``stored``."""
 
 
 class Source(ABC):
@@ -81,8 +87,10 @@ class Source(ABC):
     by the engine) takes events of its own (``{"event", "source", "what", ...}``, no failures); ``notices`` is what
     ``headrace status`` shows beside its state.
     ``note`` (set by the engine) puts a position into the log, durably, as a transaction without changes: for a source
-    whose ``start`` is about to undo what the last position counts on. ``answers`` (set by the engine before ``start``)
-    is what a push source may pass on to its clients, and ``keeper`` where it may keep what it cannot read.
+    whose ``start`` is about to undo what the last position counts on. ``stored`` (set by the engine) gives the rows
+    that the log, and so all that was polled before, has under these keys of a relation, and perhaps more of its rows;
+    None: it is not known. ``answers`` (set by the engine before ``start``) is what a push source may pass on to its
+    clients, and ``keeper`` where it may keep what it cannot read.
     ``groups``: the consumer groups that may be read where it listens.
 
     ``when_full`` (set by the engine before ``start``, one of ``fullness``): what becomes of changes that come
@@ -97,6 +105,7 @@ class Source(ABC):
     notices: tuple[str, ...] = ()
     tell: Callable[[dict[str, Any]], None] = staticmethod(_heard_by_nobody)
     note: Callable[[str], None] = staticmethod(_noted_by_nobody)
+    stored: Callable[[Relation, pa.Table], pa.Table | None] = staticmethod(_stored_by_nobody)
     answers: Answers | None = None
     keeper: Keeper | None = None
     groups: GroupReading | None = None

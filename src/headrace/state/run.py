@@ -16,6 +16,8 @@ from headrace.state.rows import consolidate
 
 HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never decides equality
 OPEN_RUNS = 512
+BLOCK = 256 << 10  # bytes with a sum of their own: 32 bytes of sums a megabyte
+SUM_DIGITS = 8
 _COPIES = b"copies"  # in a file's footer: the sum of its weights
 
 _open: OrderedDict[str, pa.Table] = OrderedDict()
@@ -31,15 +33,45 @@ def write_run(path: Path, table: pa.Table) -> None:
     temporary.rename(path)
 
 
-def checksum(path: Path, *, sync: bool) -> int:
-    """CRC-32 of a file; with ``sync`` its bytes are on disk when this returns."""
-    crc = 0
+def checksums(path: Path, *, sync: bool) -> str:
+    """CRC-32 of each block of a file, 8 hex digits each; with ``sync`` its bytes are on disk when this returns."""
+    sums = []
     with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            crc = zlib.crc32(piece, crc)
+        while block := file.read(BLOCK):
+            sums.append(f"{zlib.crc32(block):08x}")
         if sync:
             os.fdatasync(file.fileno())
-    return crc
+    return "".join(sums)
+
+
+def damage(path: Path, sums: str) -> str:
+    """In words, which bytes of a file are not those that its ``checksums`` were taken of; '' for none.
+
+    One sum may also be that of a whole file of several blocks, as layouts of the catalogue before 11 kept it.
+    Work: one reading of the file.
+    """
+    found = checksums(path, sync=False)
+    if found == sums:
+        return ""
+    size = path.stat().st_size
+    if len(sums) == SUM_DIGITS < len(found):
+        whole = 0
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                whole = zlib.crc32(block, whole)
+        return "" if f"{whole:08x}" == sums else _said(0, size, f"{whole:08x}", sums)
+    digits = range(0, max(len(found), len(sums)), SUM_DIGITS)
+    first, *others = (at for at in digits if found[at : at + SUM_DIGITS] != sums[at : at + SUM_DIGITS])
+    begin = first // SUM_DIGITS * BLOCK
+    if begin >= size:
+        return f"it ends after {size} bytes, and there were more"
+    now, then = (of[first : first + SUM_DIGITS] for of in (found, sums))
+    more = f"; so do {len(others)} of the blocks of {BLOCK} bytes behind it" if others else ""
+    return _said(begin, min(begin + BLOCK, size), now, then) + more
+
+
+def _said(begin: int, end: int, now: str, then: str) -> str:
+    return f"bytes {begin} to {end - 1} differ: their CRC-32 is {now}, written was {then or 'nothing there'}"
 
 
 def copies(path: str) -> int:

@@ -205,7 +205,7 @@ class Steps:
         _TASK.begin(folder)
         for batch in Publish(f"{view}@1", durable=True, consolidated=False)(table(rows).to_batches()):
             for row in batch.to_pylist():
-                result.outputs.append(Output(result.number, row["circuit"], row["path"], row["rows"], row["crc"]))
+                result.outputs.append(Output(result.number, row["circuit"], row["path"], row["rows"], row["sums"]))
 
 
 def table(rows: Iterable[tuple[int, int, int, int]]) -> pa.Table:

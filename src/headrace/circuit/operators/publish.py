@@ -13,13 +13,13 @@ from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.task import current, gathered, keep
 from headrace.state.rows import consolidate
-from headrace.state.run import HASH, checksum, column
+from headrace.state.run import HASH, checksums, column
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
 OUTPUT = "out:"
-DESCRIPTION: Columns = (("circuit", "string"), ("path", "string"), ("rows", "bigint"), ("crc", "bigint"))
+DESCRIPTION: Columns = (("circuit", "string"), ("path", "string"), ("rows", "bigint"), ("sums", "string"))
 
 
 class Publish:
@@ -39,14 +39,14 @@ class Publish:
         if table.num_rows == 0:
             return
         path = keep(current(), OUTPUT + self.circuit.replace("/", "_"), table)
-        crc = checksum(Path(path), sync=self.durable) if self.durable else 0
+        sums = checksums(Path(path), sync=self.durable) if self.durable else ""
         yield pa.record_batch(
-            [[self.circuit], [path], [table.num_rows], [crc]], names=["circuit", "path", "rows", "crc"]
+            [[self.circuit], [path], [table.num_rows], [sums]], names=["circuit", "path", "rows", "sums"]
         )
 
 
 def publish(builder: Builder, delta: Flow, *, durable: bool) -> Flow:
-    """One row for each file written: ``circuit``, ``path``, ``rows``, ``crc``."""
+    """One row for each file written: ``circuit``, ``path``, ``rows``, ``sums``."""
     if builder.shape.wide:
         columns = [kept(n, t) for n, t in delta.columns]
         # Equal rows must meet to cancel; maps have no hash, so those meet in one task.

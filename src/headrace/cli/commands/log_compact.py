@@ -18,6 +18,8 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
     The whole log up to the last commit that the engine and every sink that is waited for have reached is replaced by
     the tables' rows as of then: one row a key, none for what was deleted. Commits before that one cannot be asked for
     any more. Beside a running `headrace up` or without one.
+
+    Always all tables: a transaction stays whole or goes whole, so that views over several tables stay exact.
     """
     from headrace.control.verbs import call
 

@@ -24,6 +24,9 @@ def run(
 
     All of it or nothing: what the earlier layout has no place for is named, and nothing is changed. The way forward
     needs no command: a later version takes over an earlier layout when it opens it, this one too.
+
+    State and the files of views have a layout of their own. They are not migrated: a version that does not know theirs
+    says so, and makes them anew from the log, with `headrace rebuild --all` where they are of a later one.
     """
     from headrace.control.verbs import call
 

@@ -22,8 +22,8 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
     """Show what the definitions would change, and change nothing.
 
     Which tables are replicated, which views are made, replaced or dropped and what depends on them, and for
-    each view whether it is kept up to date incrementally and how, or why it is refused. Exit status 1 when a
-    view is refused.
+    each view whether it is kept up to date incrementally and how, or why it is refused. Of a source that does not say
+    its tables, why; other views are planned all the same. Exit status 1 when a view is refused or a source not read.
     """
     from headrace.control.verbs import call
 
@@ -34,7 +34,7 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
         display.emit(answer)
     else:
         show(answer)
-    if any(view.get("refused") for view in answer.get("views", [])):
+    if answer.get("unread") or any(view.get("refused") for view in answer.get("views", [])):
         raise typer.Exit(1)
 
 
@@ -55,9 +55,11 @@ def show(answer: Mapping[str, Any], done: bool = False) -> None:
         display.say(f"  {display.paint(f'{sign} {line}', style)}  {note}".rstrip())
         if change.get("affects"):
             display.say(f"      affects {display.plain(', '.join(change['affects']))}")
+        if change["kind"] == "source":
+            _error("not read", answer.get("unread", {}).get(change["name"]))
         for warning in view.get("warnings", []):
             display.say(f"      {display.paint('warning', 'yellow')}: {display.plain(warning)}")
-        _refusal(view)
+        _error("refused", view.get("refused"))
     _functions(answer.get("functions", []))
     for warning in answer.get("warnings", []):
         display.say(f"\n{display.paint('warning', 'yellow')}: {display.plain(warning)}")
@@ -82,14 +84,13 @@ def _how(view: Mapping[str, Any]) -> str:
     return f"{kind}: {operators}" if operators else kind
 
 
-def _refusal(view: Mapping[str, Any]) -> None:
-    refused = view.get("refused")
-    if refused:
-        what = f"[{refused['code']}] {display.plain(refused['what'])}"
-        display.say(f"      {display.paint('refused', 'bold red')} {what}")
+def _error(word: str, error: Mapping[str, str] | None) -> None:
+    if error:
+        what = f"[{error['code']}] {display.plain(error['what'])}"
+        display.say(f"      {display.paint(word, 'bold red')} {what}")
         for part in ("where", "why", "next"):
-            if refused.get(part):
-                display.say(f"        {part + ':':<6} {display.plain(refused[part])}")
+            if error.get(part):
+                display.say(f"        {part + ':':<6} {display.plain(error[part])}")
 
 
 def _sum(changes: list[Mapping[str, Any]], refused: Collection[str]) -> str:

@@ -19,7 +19,11 @@ def run(
     views: Annotated[list[str] | None, typer.Argument(metavar="VIEW", help="Views to build anew.")] = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="All views and all state, and the catalogue where it is damaged.")
+        bool,
+        typer.Option(
+            "--all",
+            help="All views and all state, and the catalogue where it is damaged, or names files of another layout.",
+        ),
     ] = False,
     project: ProjectOption = None,
     json: JsonOption = False,
@@ -28,7 +32,8 @@ def run(
 
     Views go on as their next version, in the sinks too: all of it in one step. Beside a running `up` they are built
     at once, otherwise by the next `headrace up`. A damaged catalogue is set aside, and what can be
-    read of the quarantine and the definitions is taken over; sinks then get all views anew.
+    read of the quarantine and the definitions is taken over; sinks then get all views anew. The same is done with a
+    catalogue that names files of another layout: an earlier version goes on so after `headrace migrate`.
     """
     from headrace.control.verbs import call
 
@@ -40,7 +45,7 @@ def run(
         display.emit(answer)
         return
     if answer["catalogue"]:
-        display.say("the catalogue was damaged and is made anew; the damaged one is kept beside it")
+        display.say("the catalogue is made anew; the one there was is kept beside it")
     if answer["lost"]:
         display.say(f"could not be taken over: {', '.join(answer['lost'])}")
     done = "built anew" if answer["built"] else "`headrace up` builds anew"

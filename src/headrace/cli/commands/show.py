@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.model.schema import ViewSchema
+    from headrace.serve.past import NotPublished
 
 EPILOG = """
 headrace show revenue
 headrace show revenue --order-by total:desc --limit 5
 headrace show revenue --csv > revenue.csv
-headrace show revenue --at 1042             # as it was published after commit 1042
+headrace show revenue --at 1042             # as it was after commit 1042
 headrace show orders                        # a table, as the log has it
 headrace show orders --at 1042              # after commit 1042
 headrace show orders --at 2026-03-01T08:00  # after the last commit by that time
@@ -51,8 +52,9 @@ def run(
     Reads what is published; works beside a running `headrace up` and without one. Of a view that has failed: what
     it held before, on which rows it failed, and why.
 
-    With --at a view is as it was published: after a step, or after each commit with `transactions: each`; of the last
-    256 steps, and of those that a sink lacks. It is exact or refused, with the nearest commits.
+    With --at a view is as it was published, after one of the last 256 steps (with `transactions: each`, after each
+    commit), or one that a sink lacks. As of any other commit that the log has, its query of today is run by Spark over
+    the tables as they were then, and it is said so. It is exact or refused.
 
     A table is made from the log, at its end or as of any commit or time that the log still has: the work is that of
     its changes up to there, the memory that of its rows.
@@ -73,7 +75,8 @@ def run(
     elif json:
         from headrace.formats.json_tables import table_json
 
-        display.emit({**held.head, "commit": held.commit, "total": total, **held.failed, **table_json(rows)})
+        head = {**held.head, "commit": held.commit, **held.recomputed, "total": total, **held.failed}
+        display.emit({**head, **table_json(rows)})
     else:
         if held.failed:
             display.say(display.paint(display.plain(held.failed["reason"]), "red") + "\n")
@@ -82,20 +85,27 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What is shown: its name in ``head``, the commit, ``rows`` with ``_w``; ``failed`` of a view that is."""
+    """What is shown: its name in ``head``, the commit, ``rows`` with ``_w``; ``failed`` of a view that is.
+
+    ``recomputed``: ``{"recomputed": true, "clock"}`` of a view that was computed for this, else nothing.
+    """
 
     head: dict[str, Any]
     commit: int
     schema: ViewSchema
     rows: pa.Table
     failed: dict[str, Any]
+    recomputed: dict[str, Any] = field(default_factory=dict)
 
 
 def _view(path: Path, name: str, at: str | None) -> _Held:
     from headrace.serve import past, snapshot
 
     if at:
-        then, schema, rows = past.contents(path, name, *moment.parse(at, "--at"))
+        try:
+            then, schema, rows = past.contents(path, name, *moment.parse(at, "--at"))
+        except past.NotPublished as error:
+            return _recomputed(path, name, error)
         return _Held({"view": name, "version": schema.version}, then, schema, rows, {})
     failure = snapshot.failure(path, name)
     commit, schema, rows = snapshot.contents(path, name)
@@ -104,6 +114,23 @@ def _view(path: Path, name: str, at: str | None) -> _Held:
         return _Held(head, commit, schema, rows, {})
     failed = {"state": "failed", "reason": failure["reason"], "failing": failure["failing"]}
     return _Held(head, failure["commit"], schema, rows, failed)
+
+
+def _recomputed(path: Path, name: str, error: NotPublished) -> _Held:
+    """A view as of a commit that nothing published tells of; says that it is computed, and why."""
+    from headrace.control import show
+    from headrace.control.verbs import call
+    from headrace.serve import history
+
+    with display.working(f"computing {name}") as progress:
+        answer = call(path, "show", {"view": name, "commit": error.commit}, progress)
+    clock = history.time_text(answer["clock_us"])
+    at = f", its clock at {clock}" if clock else ""
+    if not display.OUTPUT.json:
+        text = f"recomputed: {name} as it is defined now, over the log up to commit {error.commit:,}{at}"
+        display.say(f"{text} ({display.plain(error.why)})", error=True)
+    head, told = {"view": name, "version": error.schema.version}, {"recomputed": True, "clock": clock}
+    return _Held(head, error.commit, error.schema, show.table(answer), {}, told)
 
 
 def _is_table(path: Path, name: str) -> bool:

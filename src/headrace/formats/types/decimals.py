@@ -33,6 +33,7 @@ def rescaled(numbers: pa.Array | pa.ChunkedArray, wanted: pa.Decimal128Type) -> 
 
 def _plain(texts: pa.Array, whole: int) -> bool:
     pattern = rf"^[+-]?0*\d{{0,{whole}}}(\.\d{{0,{DIGITS_MAX - whole}}})?$"
-    short = pc.less_equal(pc.binary_length(texts), DIGITS_MAX + 2)  # leading zeros count for Arrow too
+    unsigned = pc.utf8_ltrim(texts, "+-")
+    short = pc.less_equal(pc.binary_length(unsigned), DIGITS_MAX + 2)  # leading zeros count for Arrow too
     fits = pc.and_(short, pc.match_substring_regex(texts, pattern))
     return pc.all(fits).as_py() is not False

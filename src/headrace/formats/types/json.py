@@ -428,9 +428,9 @@ def _inside(rule: Exact, value: Any, place: str) -> Any:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """The next step for a name that does not exist."""
+    """The next step for a name that does not exist; none where there is no name at all."""
     near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
+    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}" if known else ""
 
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()

@@ -27,6 +27,7 @@ from headrace.sinks.connectors.postgres.compare import Compare
 from headrace.sinks.connectors.postgres.config import PostgresOptions, parameters
 from headrace.sinks.connectors.postgres.each import DIVERGED, FENCED, Each
 from headrace.sinks.connectors.postgres.examine import examine
+from headrace.sinks.connectors.postgres.pipelined import pipelined
 from headrace.sinks.connectors.postgres.progress import Progress
 from headrace.sinks.connectors.postgres.quarantine import PostgresQuarantine, unheld
 from headrace.sinks.connectors.postgres.tables import PLAN_SMALL, Row, Tables, null_patterns
@@ -216,7 +217,7 @@ class PostgresSink(Sink):
             tables.swap(statements)
         deltas = {checked[view]: rows for view, rows in due.deltas.items()}
         tables.stage(deltas, held)
-        with connection.pipeline():
+        with pipelined(connection):
             done = tables.apply(deltas)
             if due.deltas:
                 progress.changed(due.deltas, delivery.commit)

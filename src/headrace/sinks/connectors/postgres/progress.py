@@ -15,6 +15,7 @@ from psycopg import sql
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionOrigin
 from headrace.sinks.connectors.postgres import errors
+from headrace.sinks.connectors.postgres.pipelined import pipelined
 from headrace.sinks.quarantine import QUARANTINE
 from headrace.sinks.target import Held, Target
 from headrace.sinks.tenure import Tenure
@@ -134,7 +135,7 @@ class Progress:
 
     def lock(self, tenure: Tenure) -> int | None:
         """Holds the progress row until the transaction ends; the commit reached. Raises ``sink.fenced``."""
-        with self._connection.pipeline():  # BEGIN and this in one round trip
+        with pipelined(self._connection):  # BEGIN and this in one round trip
             cursor = self._connection.execute(
                 sql.SQL("SELECT commit, generation FROM {} WHERE {} FOR UPDATE").format(self._progress, _MINE), self._me
             )

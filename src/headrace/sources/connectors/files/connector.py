@@ -26,6 +26,7 @@ from headrace.model.transaction import (
     OPERATION,
     ORDINAL,
     STRICT,
+    UPSERT,
     Form,
     RefusedRow,
     TransactionBatch,
@@ -51,7 +52,7 @@ class FilesSource(Source):
         check_name(self.table, where)
         conflict = self.options.on_conflict if self.options.key else "replace"
         self.refuses = frozenset([self.table] if conflict == "refuse" else [])
-        self._insert = INSERT | (0 if conflict == "replace" else STRICT)
+        self._insert = INSERT | (STRICT if conflict != "replace" else UPSERT if self.options.key else 0)
         folder = base / Path(self.options.path).expanduser()
         self._folder = Folder(folder, self.options.pattern, self.options.format, where)
         self._kept = KeptSchemas(base / ".headrace" / "schemas" / f"{name}.json")

@@ -72,9 +72,7 @@ def routes(source: GroupSource, allowed: Callable[[Request], None]) -> tuple[tup
     async def nack(request: Request) -> Response:
         allowed(request)
         asked, name = await _asked(request, {"ids": list, "delay": float, "reason": str}), request.path_params["name"]
-        ids = _ids(asked)
-        if not ids:
-            raise _bad('"ids" is missing')
+        ids = _named(asked)
 
         def work() -> int:
             delay_s, reason = asked.get("delay", 0.0), asked.get("reason", "")
@@ -82,9 +80,19 @@ def routes(source: GroupSource, allowed: Callable[[Request], None]) -> tuple[tup
 
         return _answer({"given_back": await run_in_threadpool(work)})
 
+    async def extend(request: Request) -> Response:
+        allowed(request)
+        asked, name = await _asked(request, {"ids": list, "lease": float}), request.path_params["name"]
+        ids = _named(asked)
+
+        def work() -> int:
+            return _groups(source).extend(name, *ids, lease_s=asked.get("lease"))
+
+        return _answer({"extended": await run_in_threadpool(work)})
+
     return (
         ("GET", "/groups", entries), ("POST", "/groups/{name}/read", read), ("POST", "/groups/{name}/ack", ack),
-        ("POST", "/groups/{name}/nack", nack),
+        ("POST", "/groups/{name}/nack", nack), ("POST", "/groups/{name}/extend", extend),
     )  # fmt: skip
 
 
@@ -139,6 +147,14 @@ def _ids(asked: dict[str, Any]) -> list[str] | None:
     ids = asked.get("ids")
     if ids is not None and not (ids and all(isinstance(id, str) for id in ids)):
         raise _bad('"ids" must be a list of deliveries', '{"ids": ["1042.1"]}')
+    return ids
+
+
+def _named(asked: dict[str, Any]) -> list[str]:
+    """The deliveries that a request must name."""
+    ids = _ids(asked)
+    if not ids:
+        raise _bad('"ids" is missing')
     return ids
 
 

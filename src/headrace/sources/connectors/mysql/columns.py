@@ -5,7 +5,6 @@ Both give the same array for the same value, whatever the column's type is as te
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import uuid
@@ -19,13 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pymysqlreplication.constants import FIELD_TYPE
-from pymysqlreplication.json_binary import parse_json
 
 from headrace.formats import values as formats
 from headrace.formats.types import arrow as arrow_types
 from headrace.formats.types import decimals
 from headrace.formats.types import mysql as types
 from headrace.formats.values import UnfitValue
+from headrace.sources.connectors.mysql import json_text
 from headrace.sources.connectors.mysql.charsets import Charsets
 from headrace.sources.connectors.mysql.images import DECIMAL_BYTES, Booleans, Bytes, Field, Integers, Values
 from headrace.sources.connectors.mysql.introspect import SourceColumn
@@ -394,7 +393,7 @@ def _bytes(values: Values, column: SourceColumn, natural: str, type_text: str, c
         texts = [None if v is None else shown(v.ljust(width, b"\0")) for v in found.to_pylist()]
         return pa.array(texts, pa.string())
     if kind == "json":
-        return pa.array([None if v is None else _json_text(v) for v in found.to_pylist()], pa.string())
+        return pa.array([None if v is None else json_text.text(v) for v in found.to_pylist()], pa.string())
     return _or_unfit(lambda some: charsets.decode(some, column.charset or "utf8mb4"), found, type_text)
 
 
@@ -407,16 +406,3 @@ _SHOWN: dict[str, tuple[int, Callable[[bytes], str]]] = {
     "inet4": (4, lambda value: socket.inet_ntop(socket.AF_INET, value)),
     "inet6": (16, lambda value: socket.inet_ntop(socket.AF_INET6, value)),
 }
-
-
-def _json_text(value: bytes) -> str:
-    """MySQL's binary JSON as it prints it."""
-    return json.dumps(_named(parse_json(value[0], value[1:])), ensure_ascii=False, default=str)
-
-
-def _named(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_named(key): _named(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_named(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else value

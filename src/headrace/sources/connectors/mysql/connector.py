@@ -15,11 +15,13 @@ from headrace.model.finding import Finding
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources import change_tables
+from headrace.sources.altered import Loss
 from headrace.sources.base import Source
 from headrace.sources.connectors.mysql import (
     altered,
     announce,
     changes,
+    gtids,
     introspect,
     loading,
     position,
@@ -27,7 +29,7 @@ from headrace.sources.connectors.mysql import (
     snapshot,
     watch,
 )
-from headrace.sources.connectors.mysql.altered import Altered, Loss
+from headrace.sources.connectors.mysql.altered import Altered
 from headrace.sources.connectors.mysql.charsets import Charsets
 from headrace.sources.connectors.mysql.config import MysqlOptions
 from headrace.sources.connectors.mysql.examine import examine
@@ -216,7 +218,7 @@ class MysqlSource(Source):
         return not self._loading and self._start_at is None and self._running().reached >= self._there
 
     def holding(self, point: str, tables: frozenset[str]) -> Callable[[str], bool]:
-        """See ``Source.holding``; ``point`` is MariaDB's GTID of a commit, or a place of the log."""
+        """See ``Source.holding``; ``point`` is a set of GTIDs, or a place of the log."""
         wanted = position.given(point)
 
         def holds(reached: str) -> bool:
@@ -243,10 +245,10 @@ class MysqlSource(Source):
         if not read:
             self._note()
             return None
-        gtids = []
+        reached = []
         for transaction in read:
-            self._gtid = position.advanced(self._gtid, transaction.gtid)
-            gtids.append(self._gtid)
+            self._gtid = gtids.advanced(self._gtid, transaction.gtid)
+            reached.append(self._gtid)
         decoded = self._decoded(read)
         if self._refused is None and read[-1].altered:
             try:
@@ -260,7 +262,7 @@ class MysqlSource(Source):
         kept, tables = change_tables.numbered(decoded)
         tail = self._tail()
         self._logged = read[kept[-1]].end
-        at = ((position.text(read[n].end, gtids[n], tail), read[n].committed_us) for n in kept)
+        at = ((position.text(read[n].end, reached[n], tail), read[n].committed_us) for n in kept)
         return TransactionBatch(tuple(TransactionOrigin(self.name, *each) for each in at), tables)
 
     def _decoded(self, read: list[Transaction]) -> dict[str, pa.Table]:

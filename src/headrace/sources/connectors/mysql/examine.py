@@ -49,8 +49,9 @@ def examine(
 def _number(side: Any, reader_id: int) -> Finding:
     """Whether no other replica has our number: of two with one number the server ends the first."""
     taken = {setup.rows(side, "SELECT @@server_id")[0][0]: "the server itself"}
-    with suppress(MySQLError):  # it takes more rights than following does, and MySQL 8.4 has it no more
-        taken |= {row[0]: f"a replica at {row[1] or 'an unknown host'}" for row in setup.rows(side, "SHOW SLAVE HOSTS")}
+    for statement in ("SHOW SLAVE HOSTS", "SHOW REPLICAS"):  # the former's name in MySQL 8.4
+        with suppress(MySQLError):  # it takes more rights than following does
+            taken |= {row[0]: f"a replica at {row[1] or 'an unknown host'}" for row in setup.rows(side, statement)}
     if reader_id in taken:
         return Finding(
             MISSING, f"the number {reader_id} belongs to {taken[reader_id]}", "give another one as 'server_id'"

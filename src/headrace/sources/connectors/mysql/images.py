@@ -63,7 +63,7 @@ class Field:
             return cls(name, kind, _FRACTIONAL[kind] + (column.fsp + 1) // 2, fsp=column.fsp)
         if kind == FIELD_TYPE.NEWDECIMAL:
             precision, scale = column.precision, column.decimals
-            return cls(name, kind, _decimal_bytes(precision - scale) + _decimal_bytes(scale), digits=(precision, scale))
+            return cls(name, kind, decimal_bytes(precision - scale) + decimal_bytes(scale), digits=(precision, scale))
         if kind in (FIELD_TYPE.ENUM, FIELD_TYPE.SET):
             return cls(name, kind, column.size)
         if kind == FIELD_TYPE.BIT:
@@ -75,7 +75,7 @@ class Field:
         raise ValueError(f"the type {kind} of column {name} is not known")
 
 
-def _decimal_bytes(digits: int) -> int:
+def decimal_bytes(digits: int) -> int:
     return digits // 9 * 4 + DECIMAL_BYTES[digits % 9]
 
 

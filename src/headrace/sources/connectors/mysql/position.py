@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.model.errors import HeadraceError
+from headrace.sources.connectors.mysql import gtids
 
-_GTID = re.compile(r"(\d+)-(\d+)-(\d+)")
 _PLACE = re.compile(r"(.+\.(\d+)):(\d+)")
 
 
@@ -34,7 +34,7 @@ START = Place(0, 0, "")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Resume at ``place``. ``gtid``: MariaDB's GTIDs by then, one a domain (``0-1-17``), of MySQL the last one, or "".
+    """Resume at ``place``. ``gtid``: the set of GTIDs by then (see ``gtids``), or "" of a server without.
 
     ``forms``: each relation that the log holds by then, with its form then (see ``introspect``). ``server``: which one.
     """
@@ -69,44 +69,25 @@ def place_of(spelled: str) -> Place:
     return Place.of(file, int(offset))
 
 
-def advanced(state: str, gtid: str) -> str:
-    """The GTIDs ``state`` after the transaction ``gtid``: MariaDB's last one of each domain, MySQL's last one."""
-    match = _GTID.fullmatch(gtid)
-    if match is None:
-        return gtid or state
-    domains = {one.partition("-")[0]: one for one in state.split(",") if one}
-    domains[match[1]] = gtid
-    return ",".join(domains[domain] for domain in sorted(domains, key=int))
-
-
-def given(point: str) -> Place | dict[int, int]:
-    """A point as a user gives it: a place, or MariaDB's GTIDs as sequence number by domain.
-
-    Raises ``HeadraceError``: wait.token.
-    """
+def given(point: str) -> Place | gtids.Intervals:
+    """A point as a user gives it: a place, or a set of GTIDs. Raises ``HeadraceError``: wait.token."""
     point = point.strip()
     place = _PLACE.fullmatch(point)
     if place:
         return Place(int(place[2]), int(place[3]), place[1])
-    gtids = [_GTID.fullmatch(part.strip()) for part in point.split(",")]
-    if all(gtids):
-        return sequences(point)
+    wanted = gtids.parsed(point)
+    if wanted:
+        return wanted
     raise HeadraceError(
         "wait.token",
         f"'{point}' is no point of a binary log",
-        next="give what SELECT @@last_gtid prints after the commit (MariaDB: 0-1-17), or file and position of SHOW "
-        "MASTER STATUS as binlog.000001:1658",
+        next="give what SELECT @@last_gtid prints after the commit (MariaDB: 0-1-17), or @@gtid_executed (MySQL: "
+        "UUID:1-17), or file and position of SHOW MASTER STATUS as binlog.000001:1658",
     )
 
 
-def sequences(gtids: str) -> dict[int, int]:
-    """``0-1-17,1-1-3`` -> {0: 17, 1: 3}"""
-    return {int(match[1]): int(match[3]) for match in _GTID.finditer(gtids)}
-
-
-def reaches(position: Position, wanted: Place | dict[int, int]) -> bool:
+def reaches(position: Position, wanted: Place | gtids.Intervals) -> bool:
     """Whether the position holds all up to that point."""
     if isinstance(wanted, Place):
         return position.place >= wanted
-    there = sequences(position.gtid)
-    return all(there.get(domain, -1) >= number for domain, number in wanted.items())
+    return gtids.holds(position.gtid, wanted)

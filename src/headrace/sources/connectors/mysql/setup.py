@@ -60,6 +60,10 @@ def failure(error: BaseException, where: str) -> HeadraceError:
         return HeadraceError("source.rights", "the user lacks a right", where=where, why=why)
     if 1000 <= code < 2000 and code not in _UNREACHED:
         return HeadraceError("source.setup", "the server refuses a command", where=where, why=f"{code}: {why}")
+    if "cryptography" in why:  # what the driver says when MySQL's way to check a password needs it
+        what = "the password cannot be sent without TLS"
+        hint = "`tls: require`, or pip install 'headrace[mysql]'"
+        return HeadraceError("source.connect", what, where=where, why=why, next=hint)
     what, hint = "the server cannot be reached", "check host, port and database, and that the server runs"
     if "support" in why and "SSL" in why:
         what = "the server cannot be trusted: it has no TLS"
@@ -97,6 +101,12 @@ def gtids_at(connection: Any, place: Place) -> str:
     """MariaDB's GTIDs at a place of its log, one a domain."""
     found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (place.file, place.offset))[0][0] or ""
     return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def gtids_executed(connection: Any) -> str:
+    """MySQL's GTIDs of all that was committed."""
+    found = rows(connection, "SELECT @@GLOBAL.gtid_executed")[0][0] or ""
+    return "".join((found.decode() if isinstance(found, bytes) else str(found)).split()).lower()
 
 
 def variables(connection: Any) -> dict[str, str]:
@@ -190,7 +200,10 @@ def lacking_rights(connection: Any, tables: Iterable[SourceTable]) -> list[tuple
         return []
     monitor = "BINLOG MONITOR" if is_mariadb(connection) else "REPLICATION CLIENT"
     needed = ["REPLICATION SLAVE", monitor] if is_mariadb(connection) else ["REPLICATION SLAVE", monitor, "RELOAD"]
-    alike = {"REPLICATION SLAVE": {"REPLICATION SLAVE", "REPLICATION REPLICA"}}
+    alike = {
+        "REPLICATION SLAVE": {"REPLICATION SLAVE", "REPLICATION REPLICA"},
+        "RELOAD": {"RELOAD", "FLUSH_TABLES"},
+    }
     missing = [
         (right, f"GRANT {right} ON *.* TO {user}") for right in needed if not everywhere & alike.get(right, {right})
     ]

@@ -30,7 +30,7 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A session that sees what was committed before ``place``, whose GTIDs are ``gtid`` (MariaDB), and no more."""
+    """A session that sees what was committed before ``place``, whose GTIDs are ``gtid``, and no more."""
 
     connection: Any
     place: Place
@@ -71,9 +71,10 @@ def _behind_a_lock(connection: Any) -> Opened:
     try:
         setup.rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
         place = setup.log_end(connection)
+        gtids = setup.gtids_at(connection, place) if setup.is_mariadb(connection) else setup.gtids_executed(connection)
     finally:
         setup.rows(connection, "UNLOCK TABLES")
-    return Opened(connection, place, "")
+    return Opened(connection, place, gtids)
 
 
 class Snapshot:

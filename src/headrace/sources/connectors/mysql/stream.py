@@ -17,6 +17,7 @@ from pymysql.err import MySQLError
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication import event as events
 from pymysqlreplication.constants import BINLOG
+from pymysqlreplication.packet import BinLogPacketWrapper
 from pymysqlreplication.row_event import (
     DeleteRowsEvent,
     PartialUpdateRowsEvent,
@@ -43,7 +44,12 @@ LOST_NUMBER = 1236  # the server cannot send the log from there, or not to us an
 
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
 _IGNORABLE = 0x80
-_HARMLESS = frozenset({BINLOG.ANONYMOUS_GTID_LOG_EVENT, BINLOG.IGNORABLE_LOG_EVENT, 0x2A})  # the last: a tagged GTID
+_HARMLESS = frozenset(
+    {BINLOG.ANONYMOUS_GTID_LOG_EVENT, BINLOG.IGNORABLE_LOG_EVENT, BINLOG.PREVIOUS_GTIDS_LOG_EVENT, 0x2A}
+)  # the last: a tagged GTID
+# With it MySQL's files begin. It is heard for its end alone: the library cannot read it where GTIDs have tags.
+BinLogPacketWrapper._BinLogPacketWrapper__event_map[BINLOG.PREVIOUS_GTIDS_LOG_EVENT] = events.NotImplementedEvent
+_INSIDE = (events.HeartbeatLogEvent, events.GtidEvent)  # where they end nobody can go on
 _KINDS = ((WriteRowsEvent, changes.WRITE), (UpdateRowsEvent, changes.UPDATE), (DeleteRowsEvent, changes.DELETE))
 _EVENTS = (
     events.ExecuteLoadQueryEvent,
@@ -251,7 +257,7 @@ class BinlogStream:
             raise self._unreadable(event, what, "a session has a binlog_format other than ROW")
         elif isinstance(event, events.NotImplementedEvent):
             self._unknown(event)
-        if self._open is None and event.packet.log_pos and not isinstance(event, events.HeartbeatLogEvent):
+        if self._open is None and event.packet.log_pos and not isinstance(event, _INSIDE):
             self._hear(Place.of(self._file, event.packet.log_pos))
 
     def _describe(self, event: TableMapEvent) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.sources.connectors.mysql import setup
+from pymysql.err import MySQLError
+
+from headrace.sources.connectors.mysql import gtids, setup
 from headrace.sources.connectors.mysql.position import Position
+
+_NO_EVENT = 1220  # none can be read at that place
 
 
 def why_lost(connection: Any, at: Position, server: str) -> str:
@@ -21,8 +25,31 @@ def why_lost(connection: Any, at: Position, server: str) -> str:
         there = setup.gtids_at(connection, at.place)
         if set(there.split(",")) != set(at.gtid.split(",")):
             return f"at {at.place} the server's log has the GTIDs {there or 'none'}, not {at.gtid or 'none'}"
-    elif at.gtid and not setup.rows(connection, "SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", (at.gtid,))[0][0]:
-        return f"the server does not know the transaction {at.gtid}"
+        return ""
+    return _not_mysqls(connection, at, files[at.place.file])
+
+
+def _not_mysqls(connection: Any, at: Position, size: int) -> str:
+    """Why the place is not one of the log that it was taken of, which MySQL may have begun anew (RESET MASTER)."""
+    known, executed = gtids.intervals(at.gtid), setup.gtids_executed(connection)
+    if not gtids.holds(executed, known):
+        return f"the server does not know all of the transactions {at.gtid}"
+    if at.place.offset == size:
+        last = at.place == setup.log_end(connection)
+        beyond = at.gtid and last and not gtids.holds(at.gtid, gtids.untagged(executed))
+        return f"at the end of the server's log there are the GTIDs {executed}, not {at.gtid}" if beyond else ""
+    try:
+        listing = f"SHOW BINLOG EVENTS IN %s FROM {at.place.offset:d} LIMIT 1"
+        there = setup.rows(connection, listing, (at.place.file,))
+    except MySQLError as error:
+        if setup.number(error) != _NO_EVENT:
+            raise
+        there = []
+    if not there or int(there[0][1]) != at.place.offset:
+        return f"no event begins at {at.place}: the server's log was begun anew"
+    following = gtids.named(str(there[0][5]))
+    if following and gtids.holds(at.gtid, following):
+        return f"after {at.place} the server's log has {there[0][5]}, which was there before: it was begun anew"
     return ""
 
 

@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headrace.formats.types import arrow as arrow_types
 from headrace.model.altered import ALTERED, WHOLE
 from headrace.model.schema import Relation
-from headrace.model.transaction import INSERT, OPERATION, ORDINAL
+from headrace.sources.altered import Loss, Losses, change_table
 from headrace.sources.connectors.postgres.announce import change, changed, places
 from headrace.sources.connectors.postgres.changes import Places
 from headrace.sources.connectors.postgres.introspect import SourceTable, refitted
 from headrace.sources.connectors.postgres.pgoutput import RelationMessage
 
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A column (WHOLE: all of it) that a table does not have any more; none: the table is copied anew."""
-
-    table: str
-    column: str
-    text: str = ""
-
-
 Notes = dict[Loss, int]  # with the ordinal of the transaction where it shows first
 
 
-class Altered:
-    """``say``: hears of each loss once. ``gone``: what the tables lack now, by table and column."""
+class Altered(Losses):
+    """Told by the stream's descriptions of the tables."""
 
     def __init__(self, say: Callable[[Loss], None]) -> None:
-        self.say = say
-        self.gone: dict[str, dict[str, Loss]] = {}
-        self.new: set[str] = set()  # tables that have columns which were not announced
+        super().__init__(say)
         self._told: set[tuple[str, str]] = set()  # the log knows
-
-    def __bool__(self) -> bool:
-        return bool(self.new or any(self.gone.values()))
 
     def begin(self) -> None:
         """The source starts again: whether the log knows is not known."""
         self._told.clear()
-
-    def lost(self, loss: Loss) -> None:
-        known = self.gone.setdefault(loss.table, {})
-        if loss.column not in known:
-            known[loss.column] = loss
-            self.say(loss)
-
-    @property
-    def losses(self) -> list[Loss]:
-        return [loss for known in self.gone.values() for loss in known.values()]
-
-    def left(self, relation: Relation) -> Relation:
-        """The relation without the columns that are not there any more."""
-        gone = self.gone.get(relation.name, {})
-        return replace(relation, columns=tuple(c for c in relation.columns if c.name not in gone))
 
     def there(self, wanted: Iterable[str], offered: Collection[str], announced: Collection[str]) -> list[str]:
         """The wanted tables without those that were announced once and are not there any more."""
@@ -85,7 +53,7 @@ class Altered:
             gone = {column.name for column in again.columns if not column.type_oid}
             for column in gone:
                 self.lost(Loss(name, column, changed(followed.get(name, announced[name]), table)))
-            self.gone[name] = {column: loss for column, loss in self.gone.get(name, {}).items() if column in gone}
+            self.keep(name, gone)
             fit.append(again)
         return fit
 
@@ -129,11 +97,4 @@ class Altered:
                 self._told.add((loss.table, loss.column))
         if fresh:
             order = sorted(fresh, key=lambda loss: (fresh[loss], loss.column != "", loss.table, loss.column))
-            values = [
-                [fresh[loss] for loss in order], [INSERT] * len(order), [loss.table for loss in order],
-                [loss.column for loss in order], [loss.text for loss in order],
-            ]  # fmt: skip
-            head = [pa.field(ORDINAL, pa.int32()), pa.field(OPERATION, pa.int8())]
-            schema = pa.schema([*head, *arrow_types.schema(ALTERED.columns)])
-            arrays = [pa.array(v, field.type) for v, field in zip(values, schema, strict=True)]
-            yield ALTERED.name, pa.Table.from_arrays(arrays, schema=schema)
+            yield ALTERED.name, change_table(order, [fresh[loss] for loss in order])

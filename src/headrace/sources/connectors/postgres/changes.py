@@ -15,8 +15,9 @@ from headrace.formats.types import arrow as arrow_types
 from headrace.model import transaction as model
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
-from headrace.sources.connectors.postgres import columns, pgoutput
+from headrace.sources.connectors.postgres import carried, columns, pgoutput
 from headrace.sources.connectors.postgres.pgoutput import Integers, Kinds, RowMessages, Tuples
+from headrace.sources.connectors.postgres.streamed import OnDisk
 
 CHUNK_BYTES = 256 << 20  # decoded at a time: keeps every column below Arrow's 2 GiB of offsets
 HEADER = 25  # XLogData: kind, three eight-byte fields
@@ -42,14 +43,16 @@ def decode(
     relations: Mapping[int, Relation],
     lsn_of: LsnOf,
     layout: Layout | None = None,
+    stored: carried.Stored = lambda relation, keys: None,
 ) -> dict[str, pa.Table]:
     """Change tables by relation name; messages of relations that are not in ``relations`` (by oid) are left out.
 
     ``messages`` carry ``HEADER`` bytes of transport each; ``ordinals[i]`` is the transaction of message i. Without
-    ``layout`` rows have their relation's columns.
+    ``layout`` rows have their relation's columns. ``stored``: the rows as they were before the first message.
     Raises ``RefusedTransaction`` with source.row, source.schema or source.no_identity, naming table, column and LSN.
     """
-    parts: dict[str, list[pa.Table]] = {}
+    parts: dict[Relation, list[pa.Table]] = {}
+    kept = messages.put if isinstance(messages, OnDisk) else _as_it_is
     for piece in _pieces(messages):
         rows = RowMessages(messages[piece], HEADER)
         for oid in np.unique(rows.relations).tolist():
@@ -62,12 +65,46 @@ def decode(
                         continue
                     of_run = ordinals[piece][chosen[run]]
                     decoder = _Decoder(relation, rows, chosen[run], of_run, lsn_of, sent, places)
-                    parts.setdefault(relation.name, []).append(decoder.table())
-    return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
+                    parts.setdefault(relation, []).append(kept(decoder.table()))
+    joined = {relation: _joined(tables) for relation, tables in parts.items()}
+    return {relation.name: _completed(relation, table, lsn_of, stored) for relation, table in joined.items()}
+
+
+def _as_it_is(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    """The tables one after another; where some have ``_unchanged``, all do."""
+    table = pa.concat_tables(tables, promote_options="default")
+    names = [name for name in table.column_names if name != model.UNCHANGED]
+    return table if names == table.column_names else table.select([*names[:2], model.UNCHANGED, *names[2:]])
+
+
+def _completed(relation: Relation, table: pa.Table, lsn_of: LsnOf, stored: carried.Stored) -> pa.Table:
+    try:
+        return carried.completed(relation, table, stored)
+    except carried.NotThere as missing:
+        ordinal = table[model.ORDINAL][missing.row].as_py()
+        raise RefusedTransaction(
+            ordinal,
+            HeadraceError(
+                "source.row",
+                f"table {relation.name}: an update changed the key of a row but not its large column '{missing.name}', "
+                "which PostgreSQL then leaves out, and nothing is known of the row under its old key",
+                where=f"LSN {lsn_of(ordinal)}",
+                why="the table has changed otherwise than by rows: such a table is copied anew within seconds",
+                next="it is tried again by itself; if it stays so: `headrace stop`, `headrace drop --source` with the "
+                "source's name, then `headrace up`: its tables are copied anew, in place of what was there",
+            ),
+        ) from missing
 
 
 def _pieces(messages: Sequence[bytes]) -> Iterator[slice]:
     """Runs of messages of at most CHUNK_BYTES each, or of one message."""
+    if isinstance(messages, OnDisk):
+        yield from messages.pieces()
+        return
     start, size = 0, 0
     if sum(map(len, messages)) > CHUNK_BYTES:
         for at, message in enumerate(messages):
@@ -158,7 +195,10 @@ class _Decoder:
             yield _Rows(truncated, 1, operation, nulls, zeros, zeros)
 
     def _updates_with_old(self, messages: Integers) -> Iterator[_Rows]:
-        """Updates that carry an old key or an old row: a delete and an insert where the identity has changed."""
+        """Updates that carry an old key or an old row: a delete and an insert where the identity has changed.
+
+        Such an insert leaves out a large value that is in neither (see ``carried``).
+        """
         old = self._tuples(messages, self.at[messages] + 6)
         new = self._tuples(messages, old.end + 1)
         # An unchanged large value is in the old tuple when that is complete, or when it belongs to the key.
@@ -172,9 +212,6 @@ class _Decoder:
             after = self._column(kinds, starts, lengths, number)
             same &= np.asarray(pc.equal(before, after).fill_null(False))
         moved = np.flatnonzero(~same)
-        torn = moved[(kinds[:, moved] == pgoutput.UNCHANGED_TOAST).any(axis=0)]
-        if len(torn):
-            raise self._torn(int(messages[torn[0]]), int(np.argmax(kinds[:, torn[0]] == pgoutput.UNCHANGED_TOAST)))
         if len(moved):
             yield self._delete(messages[moved], _select(old, moved))
         operation = np.where(same, model.UPDATE, model.INSERT).astype(np.int8)
@@ -250,16 +287,6 @@ class _Decoder:
         problem = f"column {column}: the value {error.text!r} cannot be carried"
         advice = values.remedy(self.relation.name, column)
         return self._refuse(message, "source.row", problem, why=error.why, next=advice)
-
-    def _torn(self, message: int, column: int) -> RefusedTransaction:
-        return self._refuse(
-            message,
-            "source.row",
-            "an update changed the key of a row but not its large column "
-            f"'{self.relation.names[column]}', which PostgreSQL then leaves out",
-            why="under the default replica identity the old row's large values are not in the log",
-            next="if the table's keys are updated: ALTER TABLE ... REPLICA IDENTITY FULL, then follow it anew",
-        )
 
     def _refuse(self, message: int, code: str, problem: str, why: str, next: str = "") -> RefusedTransaction:
         ordinal = int(self.ordinals[message])

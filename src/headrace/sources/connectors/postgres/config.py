@@ -32,7 +32,7 @@ class PostgresOptions(BaseModel):
     ``dsn`` and ``password`` may be secret references (``env:NAME``, ``file:PATH``). ``tables`` maps relation names to
     ``schema.table`` and, when given, is the whole list of tables offered; otherwise every table of ``schemas`` is.
     Columns in ``as_text`` (``table.column``) are carried as PostgreSQL's text. The source warns when the server keeps
-    more log for it than ``max_wal_held``.
+    more log for it than ``max_wal_held``. With ``streaming`` large transactions come before they commit.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,6 +51,7 @@ class PostgresOptions(BaseModel):
     publication: str | None = Field(default=None, min_length=1, max_length=NAME_BYTES_MAX)
     heartbeat_seconds: float = Field(default=10.0, gt=0)
     as_text: tuple[str, ...] = ()
+    streaming: bool = False
     max_wal_held: str = Field(default="10 GB", pattern=SIZE)
 
     @field_validator("tables")

@@ -17,28 +17,29 @@ from headrace.model.errors import HeadraceError
 from headrace.model.finding import Finding
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.sources.altered import Loss
 from headrace.sources.base import Source
 from headrace.sources.change_tables import numbered
 from headrace.sources.connectors.postgres import announce, changes, form, introspect, position, setup, watch
-from headrace.sources.connectors.postgres.altered import Altered, Loss, Notes
+from headrace.sources.connectors.postgres.altered import Altered, Notes
 from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.confirmed import Confirmed
 from headrace.sources.connectors.postgres.examine import examine
 from headrace.sources.connectors.postgres.introspect import SourceTable
 from headrace.sources.connectors.postgres.layouts import Layouts
-from headrace.sources.connectors.postgres.loading import Loading, set_aside
+from headrace.sources.connectors.postgres.loading import Loading, picked, set_aside
 from headrace.sources.connectors.postgres.pgoutput import Integers, RelationMessage
 from headrace.sources.connectors.postgres.snapshot import Exported, Snapshot
 from headrace.sources.connectors.postgres.stream import Received, ReplicationStream, lsn_given, lsn_number, lsn_text
+from headrace.sources.connectors.postgres.streamed import Streaming
 
 log = logging.getLogger(__name__)
-
 _TICK_SECONDS = 0.05  # how often a wait for the first copy looks up
 _LOOK_SECONDS = 2.0  # how often the catalogue is looked at for what no row tells
 
 
 class PostgresSource(Source):
-    """Follows tables of one PostgreSQL database through logical replication (pgoutput, version 1).
+    """Follows tables of one PostgreSQL database through logical replication (pgoutput, version 1 or 2).
 
     It makes one publication and one slot there, named ``headrace_PROJECT_NAME`` unless the options say otherwise.
     """
@@ -56,7 +57,7 @@ class PostgresSource(Source):
         self._options = option_checks.validate(PostgresOptions, options, where)
         self._where = where or f"source {name}"
         self._file, self._base = where, base
-        self._let_go = Confirmed(base, name)
+        self._let_go, self._streaming = Confirmed(base, name), Streaming(self._options.streaming, base)
         self._slot = self._options.slot_name(name, project)
         self._publication = self._options.publication_name(name, project)
         self._side: psycopg.Connection[Any] | None = None  # for everything but the stream
@@ -311,7 +312,7 @@ class PostgresSource(Source):
         epochs = self._layouts.epochs(received.described, len(messages))
         if self._loading:
             rest = set_aside(self._loading, self._followed.keys(), messages, ordinals, epochs, received.final_lsns)
-            messages, ordinals, epochs = [messages[number] for number in rest], ordinals[rest], epochs[rest]
+            messages, ordinals, epochs = picked(messages, rest), ordinals[rest], epochs[rest]
         decoded: dict[str, pa.Table] = {}
         notes: Notes = {}
         while messages:
@@ -323,6 +324,7 @@ class PostgresSource(Source):
                     self._followed,
                     lambda ordinal: lsn_text(received.final_lsns[ordinal]),
                     self._layout(epochs, ordinals, notes),
+                    self.stored,
                 )
                 break
             except changes.RefusedTransaction as refused:  # what came before it is delivered first
@@ -440,7 +442,7 @@ class PostgresSource(Source):
             self._follow(loading.snapshot.tables, loading.forms)
             batch = self._revealed(loading, point, contents, self.held | again)
             if self._start_at is not None:
-                start_at, self._start_at = self._start_at, None
+                start_at, self._start_at = max(self._start_at, point), None
                 self._running().start(self._slot, self._publication, start_at)
             if contents:
                 return batch
@@ -489,7 +491,7 @@ class PostgresSource(Source):
         return self._side
 
     def _open_stream(self) -> ReplicationStream:
-        self._stream = ReplicationStream(self._conninfo(), self._where)
+        self._stream = ReplicationStream(self._conninfo(), self._where, self._streaming)
         return self._stream
 
     def _running(self) -> ReplicationStream:

@@ -14,6 +14,7 @@ from headrace.sources.connectors.postgres.form import Form
 from headrace.sources.connectors.postgres.pgoutput import Integers
 from headrace.sources.connectors.postgres.snapshot import Snapshot
 from headrace.sources.connectors.postgres.stream import lsn_text
+from headrace.sources.connectors.postgres.streamed import OnDisk
 
 
 @dataclass(slots=True)
@@ -35,11 +36,13 @@ class Loading:
             t.relation.name: inserts(t.relation, contents[t.relation.name], emptied=t.relation.name in held)
             for t in self.snapshot.tables
         }
-        for name, table in self.since(point, layout).items():
+        for name, table in self.since(point, contents, layout).items():
             tables[name] = pa.concat_tables([tables[name], table], promote_options="default")
         return tables
 
-    def since(self, point: int, layout: Callable[[Integers], changes.Layout]) -> dict[str, pa.Table]:
+    def since(
+        self, point: int, contents: Mapping[str, pa.Table], layout: Callable[[Integers], changes.Layout]
+    ) -> dict[str, pa.Table]:
         """The changes by transactions from ``point`` on, which the copy does not hold, as one transaction (ordinal 0).
 
         Raises ``HeadraceError`` as ``changes.decode`` does.
@@ -56,6 +59,7 @@ class Loading:
                 relations,
                 lambda ordinal: lsn_text(self.final_lsns[later[ordinal]]),
                 layout(epochs),
+                lambda relation, keys: contents[relation.name],
             )
         except changes.RefusedTransaction as refused:
             raise refused.error from refused
@@ -63,6 +67,13 @@ class Loading:
             name: table.set_column(0, table.schema.field(0), pa.array(np.zeros(table.num_rows, dtype=np.int32)))
             for name, table in found.items()
         }
+
+
+def picked(messages: Sequence[bytes], numbers: Sequence[int]) -> Sequence[bytes]:
+    """The messages of these numbers, which rise; those on disk stay there."""
+    if isinstance(messages, OnDisk):
+        return messages.chosen(numbers)
+    return [messages[number] for number in numbers]
 
 
 def set_aside(

@@ -1,4 +1,4 @@
-"""The pgoutput protocol (version 1), read from bytes; no connection, no clock.
+"""The pgoutput protocol (versions 1 and 2), read from bytes; no connection, no clock.
 
 Control messages (Begin, Commit, Relation, Truncate) are parsed one by one. Row messages (Insert, Update, Delete) are
 many, so they stay bytes until a whole batch is there; then one pass per *column* finds that column's values in all
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 BEGIN, COMMIT, RELATION, TRUNCATE = b"BCRT"
 INSERT, UPDATE, DELETE = b"IUD"
+STREAM_START, STREAM_STOP, STREAM_COMMIT, STREAM_ABORT = b"SEcA"
 NEW, OLD_KEY, OLD_ROW = b"NKO"
 NULL, UNCHANGED_TOAST, TEXT = b"nut"
 
@@ -64,6 +65,27 @@ def begin(data: bytes, at: int) -> Begin:
 
 def commit(data: bytes, at: int) -> Commit:
     return Commit(struct.unpack_from(">Q", data, at + 10)[0])
+
+
+def stream_start(data: bytes, at: int) -> tuple[int, bool]:
+    """(transaction, whether this is the first of it): what comes now is a part of that one, which has not committed.
+
+    Each message then has the number of its subtransaction behind its kind.
+    """
+    xid, first = struct.unpack_from(">IB", data, at + 1)
+    return xid, bool(first)
+
+
+def stream_commit(data: bytes, at: int) -> tuple[int, Begin, Commit]:
+    """(transaction, and of what its Begin and Commit would have told): all of it has been sent."""
+    xid, _, final_lsn, end_lsn, clock = struct.unpack_from(">IBQQq", data, at + 1)
+    return xid, Begin(final_lsn, clock + EPOCH_US), Commit(end_lsn)
+
+
+def stream_abort(data: bytes, at: int) -> tuple[int, int]:
+    """(transaction, its subtransaction that is undone): itself, when all of it is."""
+    xid, subtransaction = struct.unpack_from(">II", data, at + 1)
+    return xid, subtransaction
 
 
 def relation(data: bytes, at: int) -> RelationMessage:

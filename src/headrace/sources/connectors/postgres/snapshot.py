@@ -1,4 +1,9 @@
-"""The contents of some tables at one consistent point, copied in a thread of its own."""
+"""The contents of some tables at one consistent point, copied in a thread of its own.
+
+TRUNCATE, and an ALTER TABLE that rewrites the rows, are not kept apart by snapshots: a table that was emptied since the
+point looks as if it had been empty then. So all tables are locked against both before the first row is read, and where
+one was made anew between the point and the lock, the copy is made of a later point.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,15 @@ from headrace.sources.connectors.postgres.stream import ReplicationStream, lsn_t
 
 _BLOCK_BYTES_MIN = 4 << 20
 
+# The file as the snapshot knows it, and the one that is read; a partitioned table has none, its partitions have.
+_MADE_ANEW = """
+SELECT EXISTS (
+    SELECT FROM pg_class c
+    WHERE c.oid IN (SELECT o FROM unnest(%(tables)s::oid[]) o
+                    UNION SELECT relid FROM unnest(%(tables)s::oid[]) o, pg_partition_tree(o))
+      AND c.relfilenode <> pg_relation_filenode(c.oid))
+"""
+
 
 class _Stopped(Exception):
     """The snapshot was given up."""
@@ -38,7 +52,8 @@ class Exported:
 class Snapshot:
     """Copies ``tables`` as of ``exported``, or, without it, as of a temporary slot made for the purpose.
 
-    Starts at once. ``result`` is there when ``done``. The rows are kept in memory as Arrow.
+    ``point`` is behind that of ``exported`` where a table was made anew right then. Starts at once. ``result`` is there
+    when ``done``. The rows are kept in memory as Arrow.
     """
 
     def __init__(self, conninfo: str, tables: Sequence[SourceTable], where: str, exported: Exported | None) -> None:
@@ -75,37 +90,48 @@ class Snapshot:
 
     def _run(self) -> None:
         try:
-            if self._exported is not None:
-                self._copy_all(self._exported)
-                return
-            session = ReplicationStream(self._conninfo, self._where)
-            try:
-                slot = f"headrace_add_{uuid.uuid4().hex}"  # goes with its session
-                exported = Exported(*session.create_slot(slot, temporary=True, go_on=self._go_on))
-                self._copy_all(exported)
-            except _Stopped:
-                session.cancel()
-                raise
-            finally:
-                session.close()
+            copied = not self.tables or (self._exported is not None and self._copied(self._exported))
+            while not copied:
+                copied = self._copied_later()
         except Exception as error:
             self._error = error
 
-    def _copy_all(self, exported: Exported) -> None:
+    def _copied_later(self) -> bool:
+        """As of a point that is reached from now on."""
+        session = ReplicationStream(self._conninfo, self._where)
+        try:
+            slot = f"headrace_add_{uuid.uuid4().hex}"  # goes with its session
+            return self._copied(Exported(*session.create_slot(slot, temporary=True, go_on=self._go_on)))
+        except _Stopped:
+            session.cancel()
+            raise
+        finally:
+            session.close()
+
+    def _copied(self, exported: Exported) -> bool:
+        """Copy all tables; False when one of them was made anew since the snapshot, so that it does not show its rows.
+
+        Waits for whoever holds a table exclusively, and as long as the copy takes such a one waits for it.
+        """
         with setup.connect(self._conninfo, self._where) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(exported.name)))
+            locked = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.SQL(", ").join(map(_from, self.tables)))
+            wire.command(connection, locked.as_bytes(connection), self._go_on)
+            ((anew,),) = connection.execute(_MADE_ANEW, {"tables": [table.oid for table in self.tables]})
+            if anew:
+                return False
             contents = {table.relation.name: self._copy(connection, table, exported.point) for table in self.tables}
             connection.execute("COMMIT")
         self.point, self._contents = exported.point, contents
+        return True
 
     def _copy(self, connection: psycopg.Connection[Any], table: SourceTable, point: int) -> pa.Table:
-        query = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(
+        query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(
             sql.SQL(", ").join(
                 sql.Identifier(column.name) if column.type_oid else sql.NULL for column in table.columns
             ),
-            sql.SQL("" if table.partitioned else setup.ONLY),
-            sql.Identifier(table.schema, table.table),
+            _from(table),
         )
         pieces = wire.copy_out(connection, query.as_bytes(connection), self._go_on)
         schema = arrow_types.schema(table.relation.columns)
@@ -143,3 +169,7 @@ class Snapshot:
     def _go_on(self) -> None:
         if self._stop.is_set():
             raise _Stopped
+
+
+def _from(table: SourceTable) -> sql.Composed:
+    return sql.SQL("" if table.partitioned else setup.ONLY) + sql.Identifier(table.schema, table.table)

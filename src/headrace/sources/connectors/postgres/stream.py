@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psycopg
 from psycopg import pq, sql
@@ -15,6 +17,7 @@ from headrace.model.errors import HeadraceError
 from headrace.sources.connectors.postgres import pgoutput, setup, wire
 from headrace.sources.connectors.postgres.changes import HEADER
 from headrace.sources.connectors.postgres.pgoutput import RelationMessage
+from headrace.sources.connectors.postgres.streamed import OnDisk, Streamed, Streaming
 
 # One read ends at the first commit after any of these; a transaction is never cut.
 ROWS_MAX = 200_000
@@ -29,6 +32,7 @@ _LOOK_EVERY = 2048  # messages between two looks at the clock
 
 _LSN = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _XLOG_DATA, _KEEPALIVE = b"wk"
+_STREAM = (pgoutput.STREAM_START, pgoutput.STREAM_STOP, pgoutput.STREAM_COMMIT, pgoutput.STREAM_ABORT)
 _ROWS = (pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE)
 
 
@@ -53,9 +57,12 @@ def lsn_given(text: str) -> int:
 
 @dataclass(slots=True)
 class Received:
-    """Whole transactions in commit order: their row messages end to end, and per transaction how many there are."""
+    """Whole transactions in commit order: their row messages end to end, and per transaction how many there are.
 
-    messages: list[bytes] = field(default_factory=list)
+    One whose messages are on disk is alone.
+    """
+
+    messages: Sequence[bytes] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     final_lsns: list[int] = field(default_factory=list)
     end_lsns: list[int] = field(default_factory=list)
@@ -69,14 +76,17 @@ class ReplicationStream:
     ``reached``: every transaction whose commit record starts before this LSN has been read, at least its Begin.
     """
 
-    def __init__(self, conninfo: str, where: str) -> None:
-        self._where = where
+    def __init__(self, conninfo: str, where: str, streaming: Streaming | None = None) -> None:
+        self._where, self._streaming = where, streaming or Streaming(False, Path())
         self._connection = setup.connect(conninfo, where, replication="database")
         self._pgconn = self._connection.pgconn
         self._whole = Received()
         self._rows: list[bytes] = []  # of the open transaction
         self._described: list[tuple[int, RelationMessage]] = []
         self._begin: pgoutput.Begin | None = None
+        self._open: dict[int, Streamed] = {}  # sent in part
+        self._block: Streamed | None = None  # the one of them that comes now
+        self._ending: tuple[OnDisk, list[tuple[int, RelationMessage]], int] | None = None  # has committed; its end LSN
         self._flushed = self._reported = 0
         self._last_status = self._asked = 0.0
         self.reached = 0
@@ -132,8 +142,11 @@ class ReplicationStream:
     def start(self, slot: str, publication: str, lsn: int) -> None:
         """Stream every transaction whose commit record starts at ``lsn`` or later."""
         name = sql.Identifier(publication).as_string(self._connection)
-        text = sql.SQL("START_REPLICATION SLOT {} LOGICAL {} (proto_version '1', publication_names {})").format(
-            sql.Identifier(slot), sql.SQL(lsn_text(lsn)), sql.Literal(name)
+        text = sql.SQL("START_REPLICATION SLOT {} LOGICAL {} ({}, publication_names {})").format(
+            sql.Identifier(slot),
+            sql.SQL(lsn_text(lsn)),
+            sql.SQL(self._streaming.protocol(self._connection.info.server_version)),
+            sql.Literal(name),
         )
         try:
             wire.command(self._connection, text.as_bytes(self._connection))
@@ -180,6 +193,8 @@ class ReplicationStream:
         self._connection.cancel_safe(timeout=2.0)
 
     def close(self) -> None:
+        self._open.clear()
+        self._block = self._ending = None
         if not self._connection.closed:
             if self._flushed > self._reported:
                 with suppress(HeadraceError):  # a lost connection: the server resends, the position skips
@@ -190,14 +205,19 @@ class ReplicationStream:
         whole = self._whole
         if not whole.counts:
             return False
+        if self._ending is not None or isinstance(whole.messages, OnDisk):
+            return True
         at_limit = len(whole.messages) >= ROWS_MAX or len(whole.counts) >= TRANSACTIONS_MAX
         at_point = self._begin is not None and self.stop_at is not None and self._begin.final_lsn >= self.stop_at
         return at_limit or at_point or (full_at is not None and time.monotonic() >= full_at)
 
     def _take_messages(self) -> bool:
         """Take in messages that are here; False when there are none left, True after a commit or after many."""
+        if self._ending is not None:
+            self._end_streamed(*self._ending)
+            return True
         get = self._pgconn.get_copy_data
-        rows = self._rows
+        rows, block = self._rows, self._block
         consumed = False
         for _ in range(_LOOK_EVERY):
             try:
@@ -208,9 +228,14 @@ class ReplicationStream:
                 message = bytes(view)  # bytes are nothing to the garbage collector; a million views cost 1.5 s
                 if message[0] == _XLOG_DATA:
                     if message[HEADER] in _ROWS:
-                        rows.append(message)
+                        if block is None:
+                            rows.append(message)
+                        else:
+                            block.add(message)
                     elif self._control(message):
                         return True
+                    else:
+                        block = self._block
                 elif message[0] == _KEEPALIVE:
                     self._keepalive(message)
             elif size == 0:
@@ -219,13 +244,18 @@ class ReplicationStream:
                 self._consume()
                 consumed = True
             else:
-                raise self._lost("the server ended the stream")
+                raise self._ended()
         self.last_heard = time.monotonic()
         return True
 
     def _control(self, message: bytes) -> bool:
         """Take in a message that is no row; true when a caller should look whether the read is full."""
         kind = message[HEADER]
+        if kind in _STREAM:
+            return self._stream(kind, message)
+        if self._block is not None:
+            self._block_control(self._block, kind, message)
+            return False
         if kind == pgoutput.BEGIN:
             self._begin = pgoutput.begin(message, HEADER)
             self.reached = max(self.reached, self._begin.final_lsn)
@@ -243,9 +273,10 @@ class ReplicationStream:
         begin, self._begin = self._begin, None
         if begin is None:
             raise HeadraceError("internal", "a Commit came without its Begin", where=f"LSN {lsn_text(end_lsn)}")
-        whole = self._whole
-        whole.described += [(len(whole.messages) + at, message) for at, message in self._described]
-        whole.messages += self._rows
+        whole, messages = self._whole, self._whole.messages
+        assert isinstance(messages, list)
+        whole.described += [(len(messages) + at, message) for at, message in self._described]
+        messages += self._rows
         whole.counts.append(len(self._rows))
         whole.final_lsns.append(begin.final_lsn)
         whole.end_lsns.append(end_lsn)
@@ -254,6 +285,42 @@ class ReplicationStream:
         self._described.clear()
         self.reached = max(self.reached, end_lsn)
         self.last_heard = time.monotonic()
+
+    def _stream(self, kind: int, message: bytes) -> bool:
+        """Take in where a part of a transaction begins or ends, or what has become of it. As ``_control``."""
+        if kind == pgoutput.STREAM_START:
+            xid, first = pgoutput.stream_start(message, HEADER)
+            if first:
+                self._open[xid] = Streamed(self._streaming.folder, HEADER)
+            self._block = self._open[xid]
+        elif kind == pgoutput.STREAM_STOP:
+            self._block = None
+        elif kind == pgoutput.STREAM_ABORT:
+            xid, subtransaction = pgoutput.stream_abort(message, HEADER)
+            if xid == subtransaction:
+                self._open.pop(xid, None)
+            elif xid in self._open:
+                self._open[xid].abort(subtransaction)
+        else:
+            xid, self._begin, commit = pgoutput.stream_commit(message, HEADER)
+            self.reached = max(self.reached, self._begin.final_lsn)
+            self._ending = (*self._open.pop(xid).committed(), commit.end_lsn)
+            return True
+        return False
+
+    def _block_control(self, block: Streamed, kind: int, message: bytes) -> None:
+        """Take in a message that is no row, within a part of a transaction."""
+        xid, at = block.xid(message), HEADER + 4
+        if kind == pgoutput.RELATION:
+            block.describe(xid, pgoutput.relation(message, at))
+        elif kind == pgoutput.TRUNCATE:
+            for oid in pgoutput.truncated(message, at):
+                block.put(xid, pgoutput.truncate_row(oid, HEADER))
+
+    def _end_streamed(self, messages: OnDisk, described: list[tuple[int, RelationMessage]], end_lsn: int) -> None:
+        self._commit(end_lsn)
+        self._whole.messages, self._whole.described, self._whole.counts = messages, described, [len(messages)]
+        self._ending = None
 
     def _keepalive(self, message: bytes) -> None:
         """The server has sent all that was committed before ``wal_end``; it may ask for an answer at once."""
@@ -287,6 +354,15 @@ class ReplicationStream:
 
     def _wait(self, seconds: float) -> None:
         wire.wait_readable(self._pgconn, seconds)
+
+    def _ended(self) -> HeadraceError:
+        """The server ended the stream, or the session."""
+        result = self._pgconn.get_result()
+        if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
+            return self._lost("the server ended the stream")
+        error = psycopg.errors.error_from_result(result)
+        self._streaming.ended(error)
+        return self._lost(f"the server ended the stream: {str(error).strip()}")
 
     def _lost(self, why: str) -> HeadraceError:
         return HeadraceError(

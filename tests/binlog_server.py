@@ -1,4 +1,4 @@
-"""A real MariaDB server for tests: one a session, a database a test, and a client's own reading as the judge."""
+"""Real servers of MariaDB and MySQL for tests: one a session, a database a test, and a client's own reading as judge."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import pytest
 
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch
-from headrace.testing.mariadb import MariadbServer, find_binaries
+from headrace.testing import mariadb, mysql
+from headrace.testing.mysqld import Mysqld
 
 LOOK_SECONDS = 0.5
 WAIT_SECONDS = 30.0
+KINDS: dict[str, type[Mysqld]] = {"MariaDB": mariadb.MariadbServer, "MySQL": mysql.MysqlServer}
 
 
 def _skip_without_server() -> None:
@@ -25,7 +27,7 @@ def _skip_without_server() -> None:
     try:
         import pymysqlreplication  # noqa: F401
 
-        find_binaries()
+        mariadb.find_binaries()
     except (ImportError, RuntimeError) as error:
         if os.environ.get("CI"):
             raise
@@ -38,22 +40,42 @@ from headrace.sources.connectors.mysql.connector import MysqlSource  # noqa: E40
 from postgres_server import Replica, drain  # noqa: E402
 
 
+@pytest.fixture(scope="session", params=KINDS)
+def server_kind(request: pytest.FixtureRequest) -> type[Mysqld]:
+    """Of MariaDB or of MySQL, where that can be had."""
+    kind = KINDS[request.param]
+    if kind is mysql.MysqlServer:
+        try:
+            mysql.find_program()
+        except RuntimeError as error:
+            pytest.skip(str(error))
+    return kind
+
+
 @pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[MariadbServer]:
+def binlog_server(server_kind: type[Mysqld]) -> Iterator[Mysqld]:
     """One server for the whole session; use a database of one's own in it."""
-    with MariadbServer() as server:
+    with server_kind() as server:
         yield server
 
 
 @pytest.fixture
-def followed(mariadb_server: MariadbServer, request: pytest.FixtureRequest) -> Iterator[Followed]:
+def followed(binlog_server: Mysqld, request: pytest.FixtureRequest) -> Iterator[Followed]:
     """A fresh database and what follows it, dropped afterwards."""
     name = f"t_{abs(hash(request.node.nodeid)) % 10**12}_{time.monotonic_ns() % 10**6}"
-    mariadb_server.sql(f"CREATE DATABASE {name}")
-    one = Followed(mariadb_server, name)
+    binlog_server.sql(f"CREATE DATABASE {name}")
+    one = Followed(binlog_server, name)
     yield one
     one.close()
-    mariadb_server.sql(f"DROP DATABASE {name}")
+    binlog_server.sql(f"DROP DATABASE {name}")
+
+
+def numbers(server: Mysqld, last: int) -> str:
+    """What a FROM takes for the numbers from 1 to ``last``, as the column ``seq``."""
+    if isinstance(server, mariadb.MariadbServer):
+        return f"seq_1_to_{last}"
+    counting = f"SELECT 1 UNION ALL SELECT seq + 1 FROM counted WHERE seq < {last}"
+    return f"(WITH RECURSIVE counted (seq) AS ({counting}) SELECT seq FROM counted) AS numbers"
 
 
 def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
@@ -64,8 +86,9 @@ def counted(rows: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 class Followed:
     """Tables that are followed, rebuilt from what is delivered, beside an ordinary client that reads them."""
 
-    def __init__(self, server: MariadbServer, database: str) -> None:
+    def __init__(self, server: Mysqld, database: str) -> None:
         self.server, self.database = server, database
+        self.is_mariadb = isinstance(server, mariadb.MariadbServer)
         self.client = server.connect(database)
         self.run("SET time_zone = '+00:00', sql_mode = ''")
         self.told: list[dict[str, Any]] = []
@@ -91,6 +114,18 @@ class Followed:
             for statement in statements:
                 cursor.execute(statement)
             return list(cursor.fetchall())
+
+    def numbers(self, last: int) -> str:
+        return numbers(self.server, last)
+
+    def last_gtid(self) -> str:
+        """By which the last commit of the client can be waited for."""
+        return str(self.run(f"SELECT {'@@last_gtid' if self.is_mariadb else '@@GLOBAL.gtid_executed'}")[0][0])
+
+    def names_written(self, yes: bool) -> None:
+        """Whether the server writes the names of columns to its log."""
+        less = "NO_LOG" if self.is_mariadb else "MINIMAL"
+        self.server.sql(f"SET GLOBAL binlog_row_metadata = '{'FULL' if yes else less}'")
 
     def begin(self, *tables: str, **options: Any) -> None:
         """Start anew and take all there is, which is what a client reads; nobody may write meanwhile."""
@@ -139,7 +174,7 @@ class Followed:
 
     def end(self) -> str:
         """The end of the server's log, as its users read it."""
-        file, offset = self.server.sql("SHOW MASTER STATUS")[0][:2]
+        file, offset = self.server.sql("SHOW BINARY LOGS")[-1][:2]
         return f"{file}:{offset}"
 
     def restarts(self, position: str | None = None, **options: Any) -> None:

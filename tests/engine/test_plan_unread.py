@@ -1,0 +1,56 @@
+"""Goal: a plan with a source that does not say its tables tells that, and of the views all that can be told without it.
+
+Method: a project with tables pushed over HTTP and a source of type postgres at a port that nobody listens at.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failing_case import TABLES
+from running_case import Case, running
+
+from headrace.model.definition import SourceDefinition, ViewDefinition
+from headrace.model.errors import HeadraceError
+
+pytestmark = pytest.mark.spark
+
+VIEWS = {
+    "sound": "SELECT customer, count(*) AS n FROM orders GROUP BY customer",
+    "wrong": "SELECT * FORM orders",
+    "random": "SELECT rand() AS r FROM orders",
+    "away": "SELECT * FROM accounts",
+    "above": "SELECT count(*) AS n FROM away",
+    "unknown_column": "SELECT customr FROM orders",
+}
+
+
+def test_views_are_planned_beside_a_source_that_cannot_be_reached(spark: Any, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        dsn = f"postgresql://nobody@127.0.0.1:{taken.getsockname()[1]}/bank"
+        (tmp_path / "headrace.yaml").write_text("")
+        with running(Case("shop", TABLES, {}, (), {}), tmp_path) as shop:
+            bank = SourceDefinition("bank", "postgres", {"dsn": dsn})
+            views = tuple(ViewDefinition(name, sql) for name, sql in VIEWS.items())
+            wanted = replace(shop.project, sources=(*shop.project.sources, bank), views=views)
+            plan = shop.pipeline.plan(wanted)
+            with pytest.raises(HeadraceError, match=r"source\.connect"):
+                shop.pipeline.apply(wanted)
+    assert plan["unread"].keys() == {"bank"}
+    assert plan["unread"]["bank"]["code"] == "source.connect"
+    told = {view["name"]: view["refused"] for view in plan["views"]}
+    assert told["sound"] is None
+    assert [told[name]["code"] for name in ("wrong", "random", "unknown_column", "above")] == [
+        "sql.syntax", "sql.not_deterministic", "sql.unknown_column", "sql.analysis",
+    ]  # fmt: skip
+    away = told["away"]
+    assert (away["code"], away["what"]) == (
+        "source.connect", "view away cannot be planned: there is no table or view 'accounts'",
+    )  # fmt: skip
+    assert away["why"].startswith("it may be one of source bank, which does not say its tables: ")
+    assert {c["name"]: c["action"] for c in plan["changes"] if c["kind"] == "source"}["bank"] == "create"
