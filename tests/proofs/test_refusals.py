@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -26,7 +27,7 @@ from refused_at import REFUSED, STALL, told_in
 TRANSACTIONS = 6
 POINTS = (6, 20, 0)  # calls of a run at which something happens; 0: each of them, with each error it can give
 STALL_S = (0.2, 0.5, 5.0)
-STALLS = (1, 3, 60)
+STALLS = (1, 3, 0)  # calls that wait; 0: one of each kind on each file, numbers in its name aside
 LONG = 25  # so many calls in a row are refused where a disk stays full, or broken, for a while
 WRONG_MAX = 3
 # All that SQLite says when there is no space to open a file, or for what its processes share; the advice names space too.
@@ -36,7 +37,10 @@ SQLITE_ALONE = {"unable to open database file", "disk I/O error"}
 def chosen(seen: list[tuple[str, str, list[int]]], rng: random.Random) -> list[tuple[int, int]]:
     """(number of the call, error): of each kind of call on each kind of file some, or all."""
     every = [(n, error) for n, (_, _, errors) in enumerate(seen, 1) for error in errors if error != STALL]
-    stalls = [(n, STALL) for n in rng.sample(range(1, len(seen) + 1), min(STALLS[SIZE], len(seen)))]
+    alike: dict[tuple[str, str], list[int]] = {}
+    for n, (name, file, _) in enumerate(seen, 1):
+        alike.setdefault((name, re.sub(r"\d+", "0", file)), []).append(n)
+    stalls = [(rng.choice(calls), STALL) for calls in rng.sample(list(alike.values()), STALLS[SIZE] or len(alike))]
     if not POINTS[SIZE]:
         return rng.sample(every, len(every)) + stalls
     kinds: dict[tuple[str, str, int], list[tuple[int, int]]] = {}

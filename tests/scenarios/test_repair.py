@@ -79,8 +79,12 @@ class Shop:
                 assert time.monotonic() < end
                 time.sleep(0.02)
 
-    def rows(self, sink: str, view: str) -> Counter[Any]:
-        return Counter(self.store(sink, f"SELECT customer_id, CAST({NUMBERS[view]} AS varchar) FROM {view}"))
+    def rows(self, sink: str, view: str) -> Counter[Any] | None:
+        """What the sink holds of the view; None before the first delivery has created its table."""
+        try:
+            return Counter(self.store(sink, f"SELECT customer_id, CAST({NUMBERS[view]} AS varchar) FROM {view}"))
+        except (psycopg.errors.UndefinedTable, duckdb.CatalogException):
+            return None
 
     def shown(self, view: str) -> Counter[Any]:
         found = answer(self.folder, "show", view, "--limit", "100000")
