@@ -99,6 +99,35 @@ def test_a_damaged_catalogue_is_made_anew_of_what_is_sound(
     Catalog(path).close()  # and it is sound
 
 
+@pytest.mark.parametrize("died_at", range(5))
+def test_killed_at_any_rename_it_is_all_there_after(
+    project: Path, monkeypatch: pytest.MonkeyPatch, died_at: int
+) -> None:
+    path = flipped(project, b"no number", b"no numbez")
+    rename, renames = Path.rename, 0
+
+    def killed(self: Path, target: Path) -> Path:
+        nonlocal renames
+        renames += 1
+        if renames > died_at:
+            raise InterruptedError
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        with pytest.raises(InterruptedError):
+            rebuild.everything(project)
+    assert not (project / ".headrace/history").exists()  # sinks come anew, whatever happens
+    rebuild.everything(project)
+    catalog = Catalog(path)
+    assert sorted(catalog.views()) == ["counts", "pages"]
+    assert (catalog.meta(ANEW + "shop"), catalog.refused()) == ("yes", [])
+    catalog.close()
+    (aside,) = project.glob(".headrace/catalog.damaged.*/catalog.db")
+    assert b"no numbez" in aside.read_bytes()
+    assert not list(project.glob(".headrace/*.catalog*"))
+
+
 def test_what_is_no_database_any_more_is_all_lost(project: Path) -> None:
     path = project / ".headrace/catalog.db"
     path.write_bytes(b"\0" * 8192)

@@ -54,6 +54,14 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     state.close()
 
 
+def test_what_a_killed_merge_left_goes_at_the_next_start(kept: Kept) -> None:
+    left = kept.folder / "merged" / f".{NAME}~1~2~3.arrow.77"
+    left.parent.mkdir()
+    left.write_bytes(b"half")
+    kept.start()
+    assert not left.exists()
+
+
 def test_merging_goes_on_after_the_disk_has_refused_it(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     refused: list[Path] = []
 

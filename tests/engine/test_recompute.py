@@ -21,8 +21,11 @@ from running_case import Case, Rows, Running, _shown, running
 
 from headrace.engine import forget, recompute
 from headrace.log.read import LogReader
+from headrace.model.altered import ALTERED
 from headrace.model.errors import HeadraceError
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.serve import past
+from headrace.sources.altered import Loss, change_table
 
 pytestmark = pytest.mark.spark
 
@@ -211,6 +214,33 @@ def test_before_it_was_made_it_is_the_query_of_today_over_the_data_of_then(shop:
     assert (error.code, error.why) == (
         "view.not_at", "it depends on the time, and the log has no tick of the clock up to there",
     )  # fmt: skip
+
+
+def altered(shop: Running, column: str) -> int:
+    """A commit that says that ``orders`` has lost a column; with none, that it was copied anew."""
+    told = change_table([Loss("orders", column, "ALTER TABLE orders")], [0])
+    commit = shop.pipeline.log.append(
+        TransactionBatch((TransactionOrigin("server", "altered", 0),), {ALTERED.name: told})
+    )
+    shop.step()
+    return commit
+
+
+def test_before_a_table_was_copied_anew_it_is_not_misread(shop: Running) -> None:
+    """What the log holds from before is of other types, or by another key, than the table is described with now."""
+    begin(shop, {name: VIEWS[name] for name in ("by_customer", "pages")})
+    first = LogReader(shop.folder / ".headrace/log").end
+    rows = rows_of(computed(shop, "by_customer", first))
+    lost = altered(shop, "amount")
+    assert rows_of(computed(shop, "by_customer", first)) == rows
+    error = refusal(shop, "by_customer", lost)
+    assert (error.code, "amount" in error.why) == ("view.not_at", True)
+    copied = altered(shop, "")
+    for commit in (first, lost):
+        error = refusal(shop, "by_customer", commit)
+        assert (error.code, error.next) == ("view.not_at", f"--at {copied} or later")
+        assert rows_of(computed(shop, "pages", commit)) == rows_of(computed(shop, "pages", copied))
+    assert rows_of(computed(shop, "by_customer", copied)) == rows
 
 
 def test_the_clock_stands_where_it_stood(shop: Running) -> None:

@@ -25,9 +25,9 @@ from proof_report import SEED, SIZE, Proof
 from refused_at import REFUSED, STALL, told_in
 
 TRANSACTIONS = 6
-POINTS = (6, 20, 0)  # calls of a run at which something happens; 0: each of them, with each error it can give
+POINTS = (6, 20, 0)  # calls that are refused; 0: one of each kind on each kind of file, with each error, twice
 STALL_S = (0.2, 0.5, 5.0)
-STALLS = (1, 3, 0)  # calls that wait; 0: one of each kind on each file, numbers in its name aside
+STALLS = (1, 3, 0)  # calls that wait; 0: one of each kind on each kind of file
 LONG = 25  # so many calls in a row are refused where a disk stays full, or broken, for a while
 WRONG_MAX = 3
 # All that SQLite says when there is no space to open a file, or for what its processes share; the advice names space too.
@@ -35,20 +35,17 @@ SQLITE_ALONE = {"unable to open database file", "disk I/O error"}
 
 
 def chosen(seen: list[tuple[str, str, list[int]]], rng: random.Random) -> list[tuple[int, int]]:
-    """(number of the call, error): of each kind of call on each kind of file some, or all."""
-    every = [(n, error) for n, (_, _, errors) in enumerate(seen, 1) for error in errors if error != STALL]
-    alike: dict[tuple[str, str], list[int]] = {}
-    for n, (name, file, _) in enumerate(seen, 1):
-        alike.setdefault((name, re.sub(r"\d+", "0", file)), []).append(n)
-    stalls = [(rng.choice(calls), STALL) for calls in rng.sample(list(alike.values()), STALLS[SIZE] or len(alike))]
-    if not POINTS[SIZE]:
-        return rng.sample(every, len(every)) + stalls
-    kinds: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for n, error in every:
-        name, file, _ = seen[n - 1]
-        kinds.setdefault((name, part(file), error), []).append((n, error))
-    some = [rng.choice(of) for of in kinds.values()]
-    return rng.sample(some, min(POINTS[SIZE], len(some))) + stalls
+    """(number of the call, error): some of what each kind of call on each kind of file can give, or all, each twice."""
+    kinds: dict[tuple[str, str, int], list[int]] = {}
+    for n, (name, file, errors) in enumerate(seen, 1):
+        place = part(file) if POINTS[SIZE] else re.sub(r"\d+", "0", file)
+        for error in errors:
+            kinds.setdefault((name, place, error), []).append(n)
+    refused = [kind for kind in kinds if kind[-1] != STALL]
+    stalled = [kind for kind in kinds if kind[-1] == STALL]
+    some = rng.sample(refused, min(POINTS[SIZE], len(refused))) or rng.sample(refused * 2, len(refused) * 2)
+    some += rng.sample(stalled, STALLS[SIZE] or len(stalled))
+    return [(rng.choice(kinds[kind]), kind[-1]) for kind in some]
 
 
 def part(file: str) -> str:

@@ -203,6 +203,52 @@ def test_what_a_savepoint_that_is_undone_has_altered_is_undone(shop: Shop, tmp_p
     assert came_in_parts(shop)
 
 
+def test_what_the_server_does_not_say_was_undone(shop: Shop, tmp_path: Path) -> None:
+    """After a lost connection it writes what it may not send yet to files, sends it later, and says nothing of its end.
+
+    The rows are more than it reads back at once; what it sends next is of another savepoint.
+    """
+    shop.run(TABLES)
+    one = Judged(shop, tmp_path, {})
+    fill = "INSERT INTO t SELECT g, 'x', 0 FROM generate_series({0}, {0} + 9000) g"
+    with psycopg.connect(shop.dsn) as connection:
+        connection.execute("SAVEPOINT kept")
+        connection.execute(fill.format(200_000).encode())
+        connection.execute("SAVEPOINT undone")
+        connection.execute(fill.format(0).encode())
+        for number in (1, 2):  # what is confirmed lies behind them then
+            shop.run(f"INSERT INTO s VALUES ({number})")
+            one.catches_up()
+        one.restarts()
+        connection.execute("SAVEPOINT within")
+        connection.execute(fill.format(100_000).encode())
+        shop.run("INSERT INTO s VALUES (3)")
+        one.catches_up()
+        connection.execute("ROLLBACK TO undone")
+        connection.execute("INSERT INTO s VALUES (7)")
+    one.catches_up()
+    one.is_same()
+    assert len(one.replica.contents("t")) == 9001
+    assert came_in_parts(shop)
+
+
+def test_a_server_that_has_forgotten_what_was_undone_sends_it_whole(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.run(TABLES)
+    one = Judged(shop, tmp_path, {})
+    monkeypatch.setattr(streamed, "_FATES", "SELECT x, NULL FROM unnest(%s::bigint[]) AS x")
+    with psycopg.connect(shop.dsn) as connection:
+        connection.execute("SAVEPOINT a")
+        connection.execute("INSERT INTO t SELECT g, 'x', 0 FROM generate_series(1, 9000) g")
+    with pytest.raises(HeadraceError, match="does not know any more"):
+        one.catches_up()
+    shop.source.start(frozenset(one.tables), one.position)  # as the engine does by itself
+    one.catches_up()
+    one.is_same()
+    assert len(one.replica.contents("t")) == 9000 and one.transactions == 1
+
+
 def test_what_the_server_cannot_send_in_parts_it_sends_whole(shop: Shop, tmp_path: Path) -> None:
     """PostgreSQL 15 fails where a table was emptied under a savepoint that is undone, and is altered behind it."""
     shop.run(TABLES)

@@ -2,8 +2,9 @@
 
 All transactions in one step; a step a transaction, verified against batch after each; once more from the start, killed
 and opened again after each step, and once between recording a step and publishing it, which must publish the same
-bytes; views defined only after all transactions; wide over three partitions (the laws are over two). A case's views are
-compiled anew in its first two modes and after the kill in the midst of a step; else they are taken as compiled.
+bytes; views defined only after all transactions; in two steps, wide over three partitions (the laws are over two). A
+case's views are compiled anew in its first mode and after the kill in the midst of a step; else they are taken as
+compiled.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def test_all_in_one_step(case: Case, tmp_path: Path) -> None:
 def test_a_step_a_transaction_and_once_more_killed_after_each_with_the_same_bytes(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(case, tmp_path / "p") as at_work:
+    with running(case, tmp_path / "p", anew=False) as at_work:
         at_work.define()
         for transaction in case.transactions:
             at_work.push(transaction)
@@ -91,9 +92,10 @@ def test_views_defined_after_all_transactions(case: Case, tmp_path: Path) -> Non
 
 def test_wide(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     all_wide(monkeypatch)
+    half = len(case.transactions) // 2
     with running(case, tmp_path / "p", 3, anew=False) as at_work:
         at_work.define()
-        for transaction in case.transactions:
-            at_work.push(transaction)
+        for transactions in (case.transactions[:half], case.transactions[half:]):
+            at_work.push(*transactions)
             at_work.step()
         holds(at_work)

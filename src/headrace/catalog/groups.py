@@ -82,10 +82,11 @@ class GroupStore:
             self._db.execute("begin immediate")
             try:
                 yield
+                self._db.execute("commit")
             except BaseException:
-                self._db.execute("rollback")
+                if self._db.in_transaction:  # a full or failing disk has ended it already, or has not at all
+                    self._db.execute("rollback")
                 raise
-            self._db.execute("commit")
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         with self._lock:

@@ -38,7 +38,7 @@ def drop_source(path: Path, name: str) -> dict[str, Any]:
         source = connectors.make_source(definition, project)
         source.drop()
         if source.copies and snapshot.catalog_path(path).exists():
-            catalog = Catalog(snapshot.catalog_path(path))
+            catalog = Catalog(snapshot.catalog_path(path), any_state=True)
             catalog.set_meta(ANEW + name, "yes")
             catalog.close()
     return {"source": name}

@@ -64,13 +64,13 @@ class Lost:
 
     def bound(self, refs: Iterable[FrameRef], after: int, upto: int) -> int:
         """The end of a step over (after, upto]: no commit in it but the first tells that a table was altered."""
-        later = {commit for commit, *_ in self.rows(refs, after, upto) if commit > self._first(after)}
+        later = {commit for commit, *_ in told(self.reader, refs, after, upto) if commit > self._first(after)}
         return min(later, default=upto + 1) - 1
 
     def take(self, after: int, upto: int) -> bool:
         """Take what the first commit of a step tells, if it does."""
         first = self._first(after)
-        found = self.rows(self.reader.refs(after, min(first, upto)), after, first)
+        found = told(self.reader, self.reader.refs(after, min(first, upto)), after, first)
         with self.catalog.transaction():
             for _, table, column, statement in found:
                 self.put(table, {**self.columns(table), column: statement} if column else {})
@@ -80,15 +80,16 @@ class Lost:
         """The commit that comes after that one; at the log's beginning its base is one."""
         return max(after + 1, self.reader.base.commit) if after == 0 else after + 1
 
-    def rows(self, refs: Iterable[FrameRef], after: int, upto: int) -> list[tuple[int, str, str, str]]:
-        """(commit, table, column, statement) of what these commits tell."""
-        some = [ref for ref in refs if ALTERED.name in ref.rows]
-        names = [COMMIT, *ALTERED.names]
-        return [
-            tuple(row[name] for name in names)
-            for batch in self.reader.read(some, ALTERED.name, after, upto)
-            for row in batch.select(names).to_pylist()
-        ]
+
+def told(reader: LogReader, refs: Iterable[FrameRef], after: int, upto: int) -> list[tuple[int, str, str, str]]:
+    """(commit, table, column, statement) of what these commits tell of altered tables."""
+    some = [ref for ref in refs if ALTERED.name in ref.rows]
+    names = [COMMIT, *ALTERED.names]
+    return [
+        tuple(row[name] for name in names)
+        for batch in reader.read(some, ALTERED.name, after, upto)
+        for row in batch.select(names).to_pylist()
+    ]
 
 
 def altered(before: Mapping[str, Relation], now: Mapping[str, Relation]) -> set[str]:

@@ -52,6 +52,10 @@ class Aside:
         )
         self.rows: list[AsideRow] = catalog.aside_rows()
         self.changed = False
+        for path in self.folder.glob(
+            "*.arrow"
+        ):  # made of those rows when they are needed; a power cut may have torn them
+            path.unlink()
 
     # -- what a step lacks ----------------------------------------------------------------------------------
 
@@ -139,7 +143,7 @@ class Aside:
                 try:
                     return work()
                 except CircuitFailed as failure:
-                    if refusal(failure, self.folder) or not self.take(
+                    if refusal(failure, self.catalog.folder) or not self.take(
                         failure, {view: compiled}, columns, number, commit
                     ):
                         raise

@@ -135,7 +135,7 @@ def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]
         (target / STATE / name).unlink(missing_ok=True)
     project = read(target)
     anew = [d.name for d in project.sources if make_source(d, project).copies]
-    catalog = Catalog(catalog_path(target))
+    catalog = Catalog(catalog_path(target), any_state=True)
     for name in anew:
         catalog.set_meta(ANEW + name, "yes")
     catalog.close()

@@ -6,7 +6,6 @@ The thread only waits: all that happens, happens in ``turn``.
 from __future__ import annotations
 
 import queue
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
-from headrace.engine.disk import refusal
+from headrace.engine.disk import own_refusal
 from headrace.log.read import LogReader
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
@@ -274,15 +273,9 @@ class Deliver(threading.Thread):
         self.error, self.attempt = None, 0
 
     def failed(self, error: Exception) -> None:
-        known = error if isinstance(error, HeadraceError) else self.kept_badly(error) or HeadraceError(
+        known = error if isinstance(error, HeadraceError) else own_refusal(error, self.catalog.folder) or HeadraceError(
             "internal", f"sink {self.sink.name} failed: {error}", why=type(error).__name__
         )  # fmt: skip
         if self.error is None or self.error.code != known.code:
             self.tell({"event": "sink.failed", "sink": self.sink.name, "error": known.as_dict()})
         self.error = known
-
-    def kept_badly(self, error: Exception) -> HeadraceError | None:
-        """What our own disk refuses; that of a store is told by its connector."""
-        folder = self.catalog.folder
-        ours = isinstance(error, sqlite3.Error) or str(folder) in str(error)
-        return refusal(error, folder, "and it goes on by itself: nothing is lost") if ours else None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
 
 from headrace.model.errors import HeadraceError
 
-# As the system, SQLite and Spark say it; from a task only the text arrives.
-_NO_SPACE = ("No space left on device", "Disk quota exceeded", "database or disk is full")
+# As the system and SQLite say it.
+_NO_SPACE = ("No space left on device", "Disk quota exceeded", "File too large", "database or disk is full")
 _REFUSED = {
     "Input/output error": "check the disk",
     "disk I/O error": "check the disk, and the space on it",
@@ -29,18 +33,48 @@ def refusal(error: BaseException, folder: Path, then: str = _THEN) -> HeadraceEr
     """
     if isinstance(error, HeadraceError):
         return None
-    text = f"{error}\n{error.__cause__}"
-    if sign := next((sign for sign in _NO_SPACE if sign in text), None):
-        return HeadraceError(
-            "state.full", "no space is left to keep the views", where=str(folder), why=sign,
-            next=f"free some space, {then}",
-        )  # fmt: skip
-    if sign := next((sign for sign in _REFUSED if sign in text), None):
-        return HeadraceError(
-            "state.failed", "the disk refuses what the views are kept in", where=str(folder),
-            why=" ".join(str(error).split()), next=f"{_REFUSED[sign]}, {then}",
-        )  # fmt: skip
+    for said in _said(error, folder):
+        if sign := next((sign for sign in _NO_SPACE if sign in said), None):
+            return HeadraceError(
+                "state.full", "no space is left to keep the views", where=str(folder), why=sign,
+                next=f"free some space, {then}",
+            )  # fmt: skip
+        if sign := next((sign for sign in _REFUSED if sign in said), None):
+            return HeadraceError(
+                "state.failed", "the disk refuses what the views are kept in", where=str(folder),
+                why=" ".join(said.split()), next=f"{_REFUSED[sign]}, {then}",
+            )  # fmt: skip
     return None
+
+
+def _said(error: BaseException, folder: Path) -> Iterator[str]:
+    """What the system, SQLite or Java say in errors of their own.
+
+    A failed query's error quotes what it failed on, and a cell may hold any text: of those nothing is taken. A Python
+    worker hands on the text alone, and a function of the user may throw what it likes: there it must name the folder.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError | sqlite3.Error):
+            yield str(cause)
+        thrown: Any = getattr(cause, "_origin", None) or getattr(cause, "java_exception", None)
+        try:
+            while thrown is not None:
+                kind, text = str(thrown.getClass().getName()), str(thrown.getMessage())
+                if kind.startswith(("java.io.", "java.nio.")):
+                    yield text
+                elif kind == "org.apache.spark.api.python.PythonException":
+                    yield from (line for line in text.splitlines() if "[errno " in line.lower() and str(folder) in line)
+                thrown = thrown.getCause()
+        except (Py4JError, OSError):
+            pass  # Java has ended meanwhile
+        cause = cause.__cause__
+
+
+def own_refusal(error: BaseException, folder: Path) -> HeadraceError | None:
+    """What the disk under ``folder`` refuses to a sink or a source; that of a store is told by its connector."""
+    ours = isinstance(error, sqlite3.Error) or str(folder) in str(error)
+    return refusal(error, folder, "and it goes on by itself: nothing is lost") if ours else None
 
 
 @contextmanager

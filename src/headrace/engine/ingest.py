@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from headrace.engine.backlog import Backlog
+from headrace.engine.disk import own_refusal
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
@@ -24,7 +25,8 @@ STARTING = frozenset(
     {"source.connect", "source.auth", "source.setup", "source.rights", "source.no_table", "source.port"}
 )
 HELD = "view.failed"  # a view fails that says that its sources stop
-RETRIED = STARTING | {"source.file", "source.row", "log.full"}  # what may mend itself, or be mended outside
+# What may mend itself, or be mended outside.
+RETRIED = STARTING | {"source.file", "source.row", "log.full", "state.full", "state.failed"}
 
 
 class Ingest(threading.Thread):
@@ -209,7 +211,8 @@ class Ingest(threading.Thread):
         self.tell({"event": "source.recovered", "source": self.source.name})
 
     def failed(self, error: Exception) -> None:
-        known = error if isinstance(error, HeadraceError) else HeadraceError(
+        folder = self.log.path.parent
+        known = error if isinstance(error, HeadraceError) else own_refusal(error, folder) or HeadraceError(
             "internal", f"source {self.source.name} failed: {error}", why=type(error).__name__
         )  # fmt: skip
         if self.error is None or str(self.error) != str(known):

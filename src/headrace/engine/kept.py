@@ -18,6 +18,7 @@ from headrace.state.ordered import merge_runs
 from headrace.state.run import checksums, open_run, write_run
 
 _log = logging.getLogger(__name__)
+MERGED = "merged"
 RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays cheap
 
 
@@ -37,6 +38,8 @@ class Kept:
         self._merger = threading.Thread(target=self._merge_always, name="headrace-merge", daemon=True)
 
     def start(self) -> None:
+        for left in (self.folder / MERGED).glob(".*"):  # of a merge that was killed
+            left.unlink()
         self._merger.start()
 
     def close(self) -> None:
@@ -122,7 +125,7 @@ class Kept:
                     left += 1
                 elif not file.name.startswith("."):
                     file.unlink(missing_ok=True)
-            if left == 0 and not folder.name.startswith("merged"):
+            if left == 0 and folder.name != MERGED:
                 shutil.rmtree(folder, ignore_errors=True)
         self._synced = {path: sums for path, sums in self._synced.items() if path in needed}
 
@@ -163,7 +166,7 @@ class Kept:
             (run.path, self._synced.get(run.path, "")) for run in runs[start:]
         )  # else damage would be signed anew
         table = merge_runs([open_run(run.path) for run in runs[start:]])
-        folder = self.folder / "merged"
+        folder = self.folder / MERGED
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}~{os.getpid()}~{time.time_ns()}~{table.num_rows}.arrow"
         with self._lock:

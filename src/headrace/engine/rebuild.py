@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.project import HISTORY, STATE
-from headrace.catalog.salvage import salvage
+from headrace.catalog.salvage import go_on, salvage
 from headrace.catalog.state_layout import STATE_LAYOUT
 from headrace.catalog.store import HELD, Catalog
+from headrace.log.files import Files
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.serve.snapshot import catalog_path, known
@@ -34,6 +35,7 @@ def everything(project: Path) -> dict[str, Any]:
     taken over. With a new one the sinks get all views anew, since nothing tells any more what they have been sent.
     """
     path = catalog_path(project)
+    go_on(path)
     lost, damaged = list[str](), False
     try:
         catalog = Catalog(path, any_state=True)
@@ -60,6 +62,7 @@ def opened(project: Path, tell: Callable[[dict[str, Any]], None]) -> Catalog:
 
     Raises ``state.layout`` where they are of a later one.
     """
+    go_on(catalog_path(project))
     catalog = Catalog(catalog_path(project), any_state=True)
     layout = catalog.state_layout
     if layout == STATE_LAYOUT:
@@ -75,9 +78,11 @@ def opened(project: Path, tell: Callable[[dict[str, Any]], None]) -> Catalog:
 
 
 def _anew(project: Path, why: str) -> list[str]:
-    lost = salvage(catalog_path(project), why)
     (project / STATE / HISTORY).unlink(missing_ok=True)
-    return lost
+    Files().sync_directory(
+        project / STATE
+    )  # before: with a new catalogue and the old history a sink would be sent too little
+    return salvage(catalog_path(project), why)
 
 
 def _hold(catalog: Catalog, log: LogReader) -> None:

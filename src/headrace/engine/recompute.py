@@ -7,7 +7,7 @@ then. Exact or refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,13 @@ from pyspark.sql import SparkSession
 from headrace.catalog.aside import AsideRow
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.engine import aside
+from headrace.engine.altered import told
 from headrace.engine.batch import Batch, table_contents, weighted
 from headrace.engine.clock import tick_at
 from headrace.engine.failures import message
 from headrace.engine.functions import functions_of
 from headrace.log.read import LogReader, removed
+from headrace.model.altered import WHOLE
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation, ViewSchema
 from headrace.sql.admit import admit
@@ -74,7 +76,7 @@ def recompute(
     """A view as of ``commit``, which the log has.
 
     Raises ``log.retained`` for a commit before the log's beginning, and ``view.not_at`` where the clock had no time
-    yet or a query throws on the data of then.
+    yet, a table was another one then, or a query throws on the data of then.
     """
     reader = LogReader(log)
     if commit < reader.base.commit:
@@ -87,7 +89,7 @@ def recompute(
         for name in order:
             if name in known.tables:
                 on_progress({"text": f"computing {view} as of commit {commit:,}: {name}"})
-                relation = known.tables[name]
+                relation = _as_then(reader, known.tables[name], view, commit)
                 batch.register(name, batch.hold(table_contents(batch.spark, log, relation, commit)), relation.columns)
             else:
                 on_progress({"text": f"computing {view} as of commit {commit:,}"})
@@ -106,6 +108,33 @@ def recompute(
         ) from error  # fmt: skip
     finally:
         batch.close()
+
+
+def _as_then(reader: LogReader, table: Relation, view: str, commit: int) -> Relation:
+    """The table without the columns that it had lost as of a commit; ``view.not_at`` where it was another one then.
+
+    What is copied anew has other columns, types or another key than the changes before it, which would be misread.
+    """
+    lost = dict[str, int]()
+    for at, name, column, _ in told(reader, reader.refs(0, reader.end), 0, reader.end):
+        if name != table.name:
+            continue
+        if at <= commit:
+            lost = {**lost, column: at} if column else {}
+        elif not column:
+            raise _another(view, commit, f"its table {name} was altered, and copied anew at commit {at:,}", at)
+    if WHOLE in lost:
+        raise _another(
+            view, commit, f"its table {table.name} could not be followed from commit {lost[WHOLE]:,} on", None
+        )
+    return replace(table, columns=tuple(column for column in table.columns if column.name not in lost))
+
+
+def _another(view: str, commit: int, why: str, later: int | None) -> HeadraceError:
+    return HeadraceError(
+        "view.not_at", f"view {view} has no contents as of commit {commit:,}", why=why,
+        next="ask for another commit" if later is None else f"--at {later} or later",
+    )  # fmt: skip
 
 
 class _Clock:

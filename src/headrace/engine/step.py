@@ -154,7 +154,7 @@ class Stepper:
                     for feed, made in self.job([circuit], own, f"{name}.{place}", wide, Result(0)):
                         feeds.setdefault(feed, []).append(made)
         except CircuitFailed as failure:
-            if refusal(failure, self.folder):
+            if refusal(failure, self.log.parent):
                 raise
             return failure.cause
         finally:

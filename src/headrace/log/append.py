@@ -96,7 +96,7 @@ class LogWriter:
     """
 
     def __init__(self, path: Path, *, segment_bytes: int = SEGMENT_BYTES, files: Files | None = None) -> None:
-        self._path = path
+        self.path = path
         self._log = Appender(path, segment_bytes=segment_bytes, files=files or Files())
         self._lock = threading.RLock()  # of all below
         self._work = threading.Condition(self._lock)  # the flusher's alone
@@ -172,7 +172,7 @@ class LogWriter:
             if self._log.failed:
                 raise self._log.failed
             if self._closed:
-                raise HeadraceError("log.failed", "The log is closed.", where=str(self._path))
+                raise HeadraceError("log.failed", "The log is closed.", where=str(self.path))
             if batch is None or not self._queue or not self._queue[-1].takes(size):
                 self._queue.append(_Group())
             answer = self._queue[-1].add(batch, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,21 @@ _open: OrderedDict[str, pa.Table] = OrderedDict()
 
 
 def write_run(path: Path, table: pa.Table) -> None:
-    """Write ``table`` (sorted by ``_h``) as one record batch, under a temporary name first: all of it or nothing."""
+    """Write ``table`` (sorted by ``_h``) as one record batch, under a temporary name first: all of it or nothing.
+
+    An ``OSError`` names the file, which Arrow's own does not: from a task only its text arrives.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     table = table.combine_chunks()
     known = {_COPIES: str(int(column(table, WEIGHT).sum())).encode()} if WEIGHT in table.column_names else None
-    with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, table.schema, metadata=known) as writer:
-        writer.write_table(table)
-    temporary.rename(path)
+    try:
+        with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, table.schema, metadata=known) as writer:
+            writer.write_table(table)
+        temporary.rename(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)  # the space that it takes is what others wait for
+        raise OSError(error.errno, str(error), str(path)) from error
 
 
 def checksums(path: Path, *, sync: bool) -> str:

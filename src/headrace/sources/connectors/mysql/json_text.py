@@ -111,7 +111,8 @@ def _opaque(kind: int, value: bytes) -> str:
         return _decimal(value)
     if kind in (FIELD_TYPE.DATE, FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP, FIELD_TYPE.TIME):
         return f'"{_moment(kind, value)}"'
-    return f'"base64:type{kind}:{base64.b64encode(value).decode()}"'
+    text = base64.encodebytes(value).decode().strip()  # in lines of 76 characters, as the server breaks it
+    return f'"base64:type{kind}:{text}"'.replace("\n", "\\n")
 
 
 def _decimal(value: bytes) -> str:

@@ -56,8 +56,8 @@ class PostgresSource(Source):
         self.name = name
         self._options = option_checks.validate(PostgresOptions, options, where)
         self._where = where or f"source {name}"
-        self._file, self._base = where, base
-        self._let_go, self._streaming = Confirmed(base, name), Streaming(self._options.streaming, base)
+        self._file, self._base, self._let_go = where, base, Confirmed(base, name)
+        self._streaming = Streaming(self._options.streaming, base, self._connect_side)
         self._slot = self._options.slot_name(name, project)
         self._publication = self._options.publication_name(name, project)
         self._side: psycopg.Connection[Any] | None = None  # for everything but the stream
@@ -316,7 +316,6 @@ class PostgresSource(Source):
         decoded: dict[str, pa.Table] = {}
         notes: Notes = {}
         while messages:
-            notes.clear()
             try:
                 decoded = changes.decode(
                     messages,
@@ -331,6 +330,7 @@ class PostgresSource(Source):
                 self._refused = refused.error
                 end = int(np.searchsorted(ordinals, refused.ordinal))
                 messages, ordinals, epochs = messages[:end], ordinals[:end], epochs[:end]
+                notes.clear()  # one of the refused transaction would move the position behind it
         decoded |= self._altered.rows(notes)
         if not decoded:
             if self._refused is not None:

@@ -304,7 +304,16 @@ class ReplicationStream:
         else:
             xid, self._begin, commit = pgoutput.stream_commit(message, HEADER)
             self.reached = max(self.reached, self._begin.final_lsn)
-            self._ending = (*self._open.pop(xid).committed(), commit.end_lsn)
+            streamed = self._open.pop(xid)
+            try:
+                undone = self._streaming.undone(streamed.subtransactions(xid))
+            except psycopg.Error as error:
+                raise setup.failure(error, self._where) from error
+            except LookupError as error:
+                raise self._lost(str(error)) from error
+            for subtransaction in undone:
+                streamed.abort(subtransaction)
+            self._ending = (*streamed.committed(), commit.end_lsn)
             return True
         return False
 

@@ -12,12 +12,12 @@ import struct
 import tempfile
 import weakref
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import psycopg
@@ -31,6 +31,11 @@ PIECE_BYTES = 16 << 20  # of messages read back, and so decoded, at a time
 _HELD_BYTES = 1 << 20  # of messages that are written at a time
 _XID_BYTES = 4  # behind the kind of each message in a stream
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# What has become of transactions, of whose numbers messages have the lower half only.
+_FATES = """
+SELECT x, pg_xact_status(((((next >> 32) - (x >= (next & 4294967295))::int) << 32) + x)::text::xid8)
+FROM unnest(%s::bigint[]) AS x, (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next) AS _
+"""
 
 
 @dataclass(slots=True)
@@ -42,6 +47,7 @@ class Streaming:
 
     wanted: bool
     project: Path  # beneath its folder the files lie
+    side: Callable[[], psycopg.Connection[Any]] | None = None  # a connection for queries
     failed: bool = False
 
     def protocol(self, server_version: int) -> str:
@@ -58,6 +64,22 @@ class Streaming:
     def ended(self, error: psycopg.Error) -> None:
         """The server has ended the stream: unless it stops, or the session was ended, it is asked to send all whole."""
         self.failed = self.failed or not (error.sqlstate or "57").startswith(("08", "53", "57"))
+
+    def undone(self, subtransactions: Collection[int]) -> list[int]:
+        """Those of a committed transaction that have not happened.
+
+        The server is asked, since it does not tell of all: where it had to write changes to its own files before it
+        could send them (after a lost connection, or beside a large value), it forgets that it has sent them (seen with
+        15.18). Raises ``LookupError`` where the server no longer knows; then it is asked to send all whole.
+        """
+        if not subtransactions:
+            return []
+        assert self.side is not None
+        fates = dict(self.side().execute(_FATES, [list(subtransactions)]).fetchall())
+        if None in fates.values():
+            self.failed = True
+            raise LookupError("the server does not know any more which savepoints were undone")
+        return [number for number, fate in fates.items() if fate == "aborted"]
 
 
 @contextmanager
@@ -192,6 +214,10 @@ class Streamed:
     def abort(self, xid: int) -> None:
         """Nothing of that subtransaction has happened. Those within it are told of by themselves."""
         self._aborted.add(xid)
+
+    def subtransactions(self, xid: int) -> set[int]:
+        """What is left of transaction ``xid`` is of these, or its own."""
+        return {*np.unique(np.array(self._xids)).tolist(), *(d[1] for d in self._described)} - self._aborted - {xid}
 
     def committed(self) -> tuple[OnDisk, list[tuple[int, RelationMessage]]]:
         """What is left of it, and before which of these messages a description came."""
