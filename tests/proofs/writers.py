@@ -13,7 +13,7 @@ from headrace.testing.postgres import PostgresServer
 
 TABLES = {"a": "id", "b": "id", "c": ""}  # with their keys; c is a multiset
 EACH = 100  # in every row at first
-RATE = 1000  # transactions a second
+RATE = 1200  # transactions a second, of which 1,000 are left where clients begin and end within
 CLIENTS = 4
 SCRIPT = """
 \\set a random(1, :rows)

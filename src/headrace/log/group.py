@@ -35,7 +35,7 @@ class Appender:
     """
 
     def __init__(self, path: Path, *, segment_bytes: int, files: Files) -> None:
-        self._path = path
+        self.path = path
         self._segment_bytes = segment_bytes
         self._files = files
         self.failed: HeadraceError | None = None
@@ -56,33 +56,33 @@ class Appender:
 
     def _take(self) -> int:
         """Open the mark and lock it: there is one writer."""
-        new = not self._path.exists()
-        self._path.mkdir(parents=True, exist_ok=True)
+        new = not self.path.exists()
+        self.path.mkdir(parents=True, exist_ok=True)
         if new:
-            self._files.sync_directory(self._path.parent)
-        fd = self._files.open(self._path / MARK_NAME)
+            self._files.sync_directory(self.path.parent)
+        fd = self._files.open(self.path / MARK_NAME)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self._files.close(fd)
             raise HeadraceError(
-                "project.locked", "Another writer has the log open.", where=str(self._path), next="Stop it first."
+                "project.locked", "Another writer has the log open.", where=str(self.path), next="Stop it first."
             ) from error
         return fd
 
     def _recover(self) -> None:
-        tail = find_tail(self._path)
-        for leftover in self._path.glob("*" + TEMPORARY):
+        tail = find_tail(self.path)
+        for leftover in self.path.glob("*" + TEMPORARY):
             self._files.remove(leftover)
-        sweep(self._path, self._files)
+        sweep(self.path, self._files)
         self._reached = (tail.end, tail.positions) if tail else (0, {})
         if tail:
-            file = self._path / segment_name(tail.first)
+            file = self.path / segment_name(tail.first)
             self._segment = ActiveSegment(self._files, file, tail.first, tail.offset, tail.link)
             self._segment.rewrite(tail.confirmed)
         self._mark(mark_of(tail))
         self._files.sync(self._mark_fd)
-        self._files.sync_directory(self._path)
+        self._files.sync_directory(self.path)
 
     def _mark(self, mark: Mark) -> None:
         write_all(self._files, self._mark_fd, mark.pack(), 0)
@@ -126,7 +126,7 @@ class Appender:
     def begin_at(self, base: Base) -> None:
         """Remove the commits up to that of ``base``, whose parts are on the disk. From any thread."""
         self._files.sync(self._mark_fd)  # on the disk it may still name a segment that goes
-        begin_at(self._path, base, self._files)
+        begin_at(self.path, base, self._files)
 
     def close(self) -> None:
         """Give back reserved space, and let go of the log."""
@@ -180,7 +180,7 @@ class Appender:
         old = self._segment
         new = ActiveSegment.create(
             self._files,
-            self._path,
+            self.path,
             first=first,
             previous=old,
             positions=self.positions,
@@ -192,7 +192,7 @@ class Appender:
         return new
 
     def _not_opened(self, error: OSError) -> HeadraceError:
-        where, why = str(self._path), str(error)
+        where, why = str(self.path), str(error)
         if error.errno in _NO_SPACE:
             return HeadraceError(
                 "log.full",
@@ -222,7 +222,7 @@ class Appender:
     def _refused(self, error: Exception) -> HeadraceError:
         """What the callers of a group get; remembers it when the log cannot go on."""
         number = error.errno if isinstance(error, OSError) else None
-        where, why = str(self._path), str(error)
+        where, why = str(self.path), str(error)
         if not isinstance(error, SyncFailed):
             if number in _NO_SPACE:
                 return HeadraceError(
