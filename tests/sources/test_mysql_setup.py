@@ -6,6 +6,7 @@ Method: real servers with users of few rights, settings changed while it runs, a
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -144,11 +145,42 @@ def test_rows_that_come_without_all_columns_stop_the_source(table: Followed) -> 
     assert "table w: a row came without all of its columns" in table.stops("source.setup").what
 
 
+CHILD = (
+    "CREATE TABLE child (id int PRIMARY KEY, t int, "
+    "CONSTRAINT belongs FOREIGN KEY (t) REFERENCES t (id) ON DELETE CASCADE)"
+)
+
+
+def test_a_table_whose_rows_a_foreign_key_changes_is_followed_when_that_is_accepted_only(table: Followed) -> None:
+    """The server does not write to its log what InnoDB deletes by itself."""
+    table.run(CHILD, "INSERT INTO t VALUES (11), (12)", "INSERT INTO child VALUES (1, 11), (2, 12)")
+    said = "table child: the foreign key belongs changes its rows when t changes (ON DELETE CASCADE)"
+    names = frozenset({"t", "child"})
+    for refused in (lambda: table.source.warnings(names), lambda: table.source.start(names, None)):
+        error = fails("source.setup", refused)
+        assert error.what == said and "`cascades: [child]`" in error.next
+    assert [finding.next for finding in found(table.source, MISSING) if said in finding.what] == [error.next]
+    table.begin("t", "child", cascades=("child",))
+    table.run("DELETE FROM t WHERE id = 11")
+    table.catches_up()
+    assert Counter(table.replica.contents("child")) == Counter([(1, 11), (2, 12)])
+    assert table.held("child") == [(2, 12)]
+    table.run("ALTER TABLE child ADD COLUMN more int")  # copied anew, and exact again
+    table.restarts(cascades=("child",))
+    table.catches_up()
+    assert [row[:2] for row in table.replica.contents("child")] == [(2, 12)]
+
+
+def test_a_foreign_key_that_comes_later_stops_the_source(table: Followed) -> None:
+    table.run("CREATE TABLE child (id int PRIMARY KEY, t int)")
+    table.begin("t", "child")
+    table.run("ALTER TABLE child ADD CONSTRAINT belongs FOREIGN KEY (t) REFERENCES t (id) ON DELETE SET NULL")
+    assert "belongs" in table.stops("source.setup").what
+
+
 def test_what_the_log_does_not_hold_is_warned_of(table: Followed) -> None:
-    table.run(
-        "CREATE TABLE child (id int, t int, CONSTRAINT belongs FOREIGN KEY (t) REFERENCES t (id) ON DELETE CASCADE)",
-        "CREATE TABLE old (id int PRIMARY KEY) ENGINE = MyISAM",
-    )
+    table.run(CHILD.replace("id int PRIMARY KEY", "id int"), "CREATE TABLE old (id int PRIMARY KEY) ENGINE = MyISAM")
+    table.source = table.made(cascades=("child",))
     told = table.source.warnings(frozenset({"t", "child", "old"}))
     assert len(told) == 3
     assert any("belongs" in text and "ON DELETE CASCADE" in text for text in told)

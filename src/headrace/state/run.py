@@ -39,7 +39,7 @@ def write_run(path: Path, table: pa.Table) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)  # the space that it takes is what others wait for
-        raise OSError(error.errno, str(error), str(path)) from error
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def checksums(path: Path, *, sync: bool) -> str:

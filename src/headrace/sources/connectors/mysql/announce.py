@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.sources.connectors.mysql import columns
@@ -49,13 +51,26 @@ def gone(name: str, by: str) -> str:
     return f"table {name} changed: it is not there any more (by {by or 'DROP TABLE, or under another name'})"
 
 
-def check_readable(table: SourceTable, where: str) -> None:
-    """Raises ``HeadraceError`` source.setup for a table whose rows in the log cannot be read."""
+def check_readable(table: SourceTable, accepted: Collection[str], where: str) -> None:
+    """Raises ``HeadraceError`` source.setup for a table whose rows cannot be read from the log, or are not all in it.
+
+    ``accepted``: the tables that are followed without what foreign keys do to their rows.
+    """
+    name = table.relation.name
+    for key, parent, does in () if name in accepted else table.cascades:
+        raise HeadraceError(
+            "source.setup",
+            f"table {name}: the foreign key {key} changes its rows when {parent} changes ({does})",
+            where=where,
+            why="the server does not write such changes to its log: views would keep what is gone",
+            next="do with statements or a trigger what the foreign key does; or, by the source's option "
+            f"`cascades: [{name}]`, follow the table without these changes: they are seen when it is copied anew only",
+        )
     packed = [column.name for column in table.layout if "COMPRESSED" in column.column_type]
     if packed:
         raise HeadraceError(
             "source.setup",
-            f"table {table.relation.name}: {', '.join(packed)} is a COMPRESSED column",
+            f"table {name}: {', '.join(packed)} is a COMPRESSED column",
             where=where,
             why="how its values are written to the log cannot be read",
             next=f"ALTER TABLE {table.quoted} MODIFY the column without COMPRESSED, or do not follow the table",

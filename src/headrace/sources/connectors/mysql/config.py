@@ -28,8 +28,9 @@ class MysqlOptions(BaseModel):
 
     ``password`` may be a secret reference (``env:NAME``, ``file:PATH``). ``tables`` maps relation names to
     ``database.table`` or ``table`` and, when given, is the whole list of tables offered; otherwise every table of
-    ``database`` is. Columns in ``as_text`` (``table.column``) are carried as the server's text. ``server_id`` is what
-    the server knows this reader by; no other replica may have it.
+    ``database`` is. Columns in ``as_text`` (``table.column``) are carried as the server's text. Tables in ``cascades``
+    are followed without what foreign keys do to their rows. ``server_id`` is what the server knows this reader by; no
+    other replica may have it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,6 +44,7 @@ class MysqlOptions(BaseModel):
     tls_ca: str | None = None
     tables: dict[str, str] | None = None
     as_text: tuple[str, ...] = ()
+    cascades: tuple[str, ...] = ()
     server_id: int | None = Field(default=None, ge=1, lt=1 << 32)
     heartbeat_seconds: float = Field(default=10.0, gt=0)
 

@@ -100,6 +100,8 @@ class MysqlSource(Source):
         """What following these tables means for the database and its users; one sentence or two each."""
         with setup.told(self._where), setup.connect(self._arguments(), self._where) as connection:
             chosen = introspect.choose(introspect.tables(connection, self._options), tables, self._where)
+            for table in chosen:
+                announce.check_readable(table, self._options.cascades, self._where)
             found = [text for table in chosen for text in announce.warnings(table)]
             found += setup.lacking(connection, chosen, self._where)
         return tuple(found)
@@ -162,7 +164,7 @@ class MysqlSource(Source):
         )
         setup.check_rights(side, found, self._where)
         for table in found:
-            announce.check_readable(table, self._where)
+            announce.check_readable(table, self._options.cascades, self._where)
             self._announced.setdefault(table.relation.name, table.relation)
         return self._altered.fitted(names, offered, self._announced, by)
 

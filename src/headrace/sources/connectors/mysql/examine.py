@@ -8,6 +8,7 @@ from typing import Any
 
 from pymysql.err import MySQLError
 
+from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
 from headrace.sources.connectors.mysql import announce, introspect, setup
 from headrace.sources.connectors.mysql.config import MysqlOptions
@@ -42,8 +43,13 @@ def examine(
                 "SET GLOBAL binlog_row_metadata = FULL, and the same in the server's configuration",
             )
         yield _number(side, reader_id)
-        for text in (text for table in tables for text in announce.warnings(table)):
-            yield Finding(WARNING, text)
+        for table in tables:
+            try:
+                announce.check_readable(table, options.cascades, where)
+            except HeadraceError as error:
+                yield Finding.of(error)
+            else:
+                yield from (Finding(WARNING, text) for text in announce.warnings(table))
 
 
 def _number(side: Any, reader_id: int) -> Finding:

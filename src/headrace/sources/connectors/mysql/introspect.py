@@ -27,6 +27,7 @@ _KEYS = """
 SELECT table_schema, table_name, column_name FROM information_schema.statistics
 WHERE index_name = 'PRIMARY' AND table_schema IN %s ORDER BY table_schema, table_name, seq_in_index
 """
+_ACTING = ("CASCADE", "SET NULL")
 # What a foreign key does to rows of its table is done within the storage engine and is not in the log.
 _CASCADES = """
 SELECT constraint_schema, table_name, constraint_name, referenced_table_name, delete_rule, update_rule
@@ -119,8 +120,8 @@ def tables(connection: Any, options: MysqlOptions, *, gone: bool = False) -> dic
             keys.setdefault((database, table), []).append(name)
         cursor.execute(_CASCADES, (databases,))
         for database, table, name, parent, *rules in cursor.fetchall():
-            does = ", ".join(f"ON {event} {r}" for event, r in zip(("DELETE", "UPDATE"), rules, strict=True))
-            cascades.setdefault((database, table), []).append((name, parent, does))
+            does = [f"ON {event} {r}" for event, r in zip(("DELETE", "UPDATE"), rules, strict=True) if r in _ACTING]
+            cascades.setdefault((database, table), []).append((name, parent, ", ".join(does)))
     result = {}
     for name, place in (given or {table: (database, table) for database, table in found}).items():
         if place not in found or place not in columns:

@@ -53,6 +53,7 @@ _ALTER = re.compile(
     _FLAGS,
 )
 _WRITES = re.compile(r"(?:INSERT|REPLACE|UPDATE|DELETE|LOAD|WITH|CALL|SELECT|DO)\b", _FLAGS)
+_ACTS = re.compile(r"\bREFERENCES\b.*\b(CASCADE|SET\s+NULL)\b", _FLAGS)  # a foreign key that changes rows by itself
 _TRANSACTION = {"BEGIN": Does.BEGINS, "START": Does.BEGINS, "COMMIT": Does.COMMITS, "XA": Does.XA}
 # Clauses of ALTER TABLE that leave every value of every column as it is.
 _HARMLESS = re.compile(
@@ -86,7 +87,7 @@ def parse(text: str, database: str) -> Statement:
             return Statement(Does.ALTERS, _names(match[1], database), bare)
     if match := _ALTER.match(bare):
         tables = _names(match[2], database)
-        if not match[1] and all(_HARMLESS.match(clause) for clause in _clauses(match[3])):
+        if not match[1] and all(_HARMLESS.match(c) and not _ACTS.search(c) for c in _clauses(match[3])):
             return Statement(Does.NOTHING, tables, bare)
         renamed = re.search(rf"\bRENAME\s+(?:TO|AS)?\s*({_QUALIFIED})\s*$", match[3], _FLAGS)
         return Statement(Does.ALTERS, tables + _names(renamed[1] if renamed else "", database), bare)
