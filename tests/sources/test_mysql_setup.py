@@ -46,6 +46,7 @@ def table(followed: Followed) -> Followed:
         ({"tls": "verify"}, "source.connect", "certificate"),  # MySQL makes itself one, which nobody has signed
         ({"tables": {"x": "tt"}}, "source.no_table", "did you mean"),
         ({"as_text": ["t.idd"]}, "config.invalid", "did you mean 't.id'?"),
+        ({"cascades": ["tt"]}, "source.no_table", "did you mean 't'?"),
     ],
 )
 def test_what_is_wrong_is_told_with_what_to_do(table: Followed, options: dict[str, Any], code: str, said: str) -> None:

@@ -143,6 +143,9 @@ def tables(connection: Any, options: MysqlOptions, *, gone: bool = False) -> dic
         name, _, text_column = place_given.partition(".")
         if (name not in result or text_column not in result[name].relation.names) and not gone:
             raise _no_column(place_given, result)
+    for name in options.cascades:
+        if name not in result and not gone:
+            raise no_table(name, result, "cascades")
     return result
 
 
