@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
+
+from headrace.testing.ports import free_port
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 30.0
@@ -88,7 +89,7 @@ class Mysqld(ABC):
             self._make()
         for attempt in range(PORT_ATTEMPTS):
             if attempt or not self.port:
-                self.port = _free_port()
+                self.port = free_port()
             self._launch()
             if self._wait_ready():
                 atexit.register(self.stop)
@@ -183,10 +184,3 @@ class Mysqld(ABC):
 
     def _log_tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -17,7 +17,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -30,6 +29,8 @@ from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
+
+from headrace.testing.ports import free_port
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 30.0
@@ -117,7 +118,7 @@ class PostgresServer:
             self._write(self.data / name, content)
         for attempt in range(PORT_ATTEMPTS):
             if self._any_port and (attempt or not self.port):
-                self.port = _free_port()
+                self.port = free_port()
             self._launch()
             if self._wait_ready():
                 atexit.register(self.stop)
@@ -304,10 +305,3 @@ def _children(pid: int) -> list[int]:
             if int(entry.read_text().rpartition(")")[2].split()[1]) == pid:
                 found.append(int(entry.parent.name))
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
