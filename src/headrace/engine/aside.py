@@ -52,9 +52,8 @@ class Aside:
         )
         self.rows: list[AsideRow] = catalog.aside_rows()
         self.changed = False
-        for path in self.folder.glob(
-            "*.arrow"
-        ):  # made of those rows when they are needed; a power cut may have torn them
+        # Files are made of those rows when they are needed, and never synced: a power cut may have torn them.
+        for path in self.folder.glob("*.arrow"):
             path.unlink()
 
     # -- what a step lacks ----------------------------------------------------------------------------------

@@ -79,9 +79,8 @@ def opened(project: Path, tell: Callable[[dict[str, Any]], None]) -> Catalog:
 
 def _anew(project: Path, why: str) -> list[str]:
     (project / STATE / HISTORY).unlink(missing_ok=True)
-    Files().sync_directory(
-        project / STATE
-    )  # before: with a new catalogue and the old history a sink would be sent too little
+    # Before the catalogue: a new one with the old history would have sinks sent too little.
+    Files().sync_directory(project / STATE)
     return salvage(catalog_path(project), why)
 
 
