@@ -47,6 +47,7 @@ class Followed:
         self.transactions = 0
         shop.source.start(frozenset(tables), None)
         self.catches_up()
+        self.catches_up()  # with what was changed while it was copied
         self.transactions = 0  # since the first copy
         self.is_same()
 

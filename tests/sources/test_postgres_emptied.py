@@ -55,7 +55,7 @@ def behind(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[in
     [
         "UPDATE t SET n = -n; DELETE FROM p WHERE id > 90; TRUNCATE t, p; INSERT INTO t VALUES (1, 1)",
         "TRUNCATE p2, t; INSERT INTO p VALUES (60, 60); TRUNCATE p2, t; INSERT INTO p VALUES (60, 60)",
-        "VACUUM FULL",  # keeps what older snapshots see: the second copy is for nothing, and right
+        "VACUUM FULL t, p",  # keeps what older snapshots see: the second copy is for nothing, and right
     ],
 )
 def test_a_table_that_was_emptied_behind_the_point_is_copied_of_a_later_one(
@@ -67,6 +67,7 @@ def test_a_table_that_was_emptied_behind_the_point_is_copied_of_a_later_one(
     one.tables = ("t", "p")
     shop.source.add(frozenset({"p"}))
     one.catches_up()
+    one.catches_up()  # with what was changed while it was copied
     one.is_same()
     assert len(points) >= 4  # more where it was seen too that a partition was emptied
     one.does("INSERT INTO p VALUES (170, 7)", "UPDATE t SET n = 9")
