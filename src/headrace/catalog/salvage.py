@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headrace.catalog import sums
 from headrace.catalog.store import Catalog
-from headrace.log.files import Files
+from headrace.catalog.synced import synced
 
 _MADE = "new.catalog"
 _READY = "ready.catalog."  # and what the files there were are kept as
@@ -36,10 +36,9 @@ def salvage(path: Path, why: str = "damaged") -> list[str]:
         catalog.take_over({table: rows for table, rows in found.items() if rows is not None})
     finally:
         catalog.close()
-    disk = Files()
-    disk.sync_directory(made)
+    synced(made)
     made.rename(path.with_name(f"{_READY}{why}.{time.time_ns()}"))
-    disk.sync_directory(path.parent)
+    synced(path.parent)
     go_on(path)
     return [table for table, rows in found.items() if rows is None]
 
@@ -56,5 +55,5 @@ def go_on(path: Path) -> None:
                 file.rename(aside / file.name)
         for name in sorted(coming, key=lambda name: name == path.name):
             (ready / name).rename(path.with_name(name))
-        Files().sync_directory(path.parent)
+        synced(path.parent)
         ready.rmdir()

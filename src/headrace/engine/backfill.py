@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
+from headrace.catalog.synced import synced
 from headrace.circuit.node import Constant, Node, has_one_row
 from headrace.circuit.operators.publish import OUTPUT
 from headrace.circuit.task import Step
@@ -165,8 +165,4 @@ def sync_names(files: Iterable[str | Path]) -> None:
     """The names of files are on the disk when this returns: in their folder, which may be new, and its own in its."""
     folders = {Path(file).parent for file in files}
     for folder in sorted({*folders, *(above.parent for above in folders)}):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synced(folder)

@@ -23,6 +23,7 @@ from headrace.catalog.groups import GroupStore
 from headrace.catalog.place import PLACE
 from headrace.catalog.project import HISTORY, STATE, read
 from headrace.catalog.store import ANEW, Catalog
+from headrace.catalog.synced import synced
 from headrace.engine.connectors import make_source
 from headrace.log.base import BEGIN_NAME, retained
 from headrace.log.layout import MARK_NAME, Mark, segment_name
@@ -104,9 +105,9 @@ def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[
     told = {"layout": LAYOUT, "commit": made.commit, "log_end": mark.end, "at": int(time.time()), "files": files}
     partial = target / f".{TOLD}"
     partial.write_text(json.dumps(told, indent=1))
-    _synced(partial)
+    synced(partial)
     partial.rename(target / TOLD)
-    _synced(target)
+    synced(target)
     sizes = sum(size for size, _ in files.values())
     return {"folder": str(target), "commit": made.commit, "log_end": mark.end, "files": len(files), "bytes": sizes}
 
@@ -187,14 +188,6 @@ def _checksum(path: Path) -> int:
         while piece := file.read(_PIECE):
             crc = zlib.crc32(piece, crc)
     return crc
-
-
-def _synced(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _told(backup: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog.synced import synced
 from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import Run, mergeable
 from headrace.state.ordered import merge_runs
@@ -101,7 +102,7 @@ class Kept:
                     self._synced[run.path] = checksums(Path(run.path), sync=True)
                     folders.add(str(Path(run.path).parent))
         for folder in sorted(folders | {str(self.folder)}):
-            _sync(folder)
+            synced(folder)
         return {name: [[r.path, r.rows, r.size, self._synced[r.path]] for r in runs] for name, runs in live.items()}
 
     def restore(self, runs: dict[str, Any]) -> None:
@@ -203,11 +204,3 @@ def by_arrangement(files: Iterable[Path]) -> dict[str, list[Path]]:
     for path in files:
         found[path.name.split("~", 1)[0]].append(path)
     return found
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

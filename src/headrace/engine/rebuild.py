@@ -10,7 +10,7 @@ from headrace.catalog.project import HISTORY, STATE
 from headrace.catalog.salvage import go_on, salvage
 from headrace.catalog.state_layout import STATE_LAYOUT
 from headrace.catalog.store import HELD, Catalog
-from headrace.log.files import Files
+from headrace.catalog.synced import synced
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.serve.snapshot import catalog_path, known
@@ -80,7 +80,7 @@ def opened(project: Path, tell: Callable[[dict[str, Any]], None]) -> Catalog:
 def _anew(project: Path, why: str) -> list[str]:
     (project / STATE / HISTORY).unlink(missing_ok=True)
     # Before the catalogue: a new one with the old history would have sinks sent too little.
-    Files().sync_directory(project / STATE)
+    synced(project / STATE)
     return salvage(catalog_path(project), why)
 
 
