@@ -26,9 +26,8 @@ class LiveBank(threading.Thread):
 
     def __init__(self, dsn: str, seed: str, pause_s: float) -> None:
         super().__init__(daemon=True)
-        self.reached: Callable[[], int] = lambda: len(
-            self.states
-        )  # how many transactions a sink has; it waits for that
+        # How many transactions a sink has; it waits for that.
+        self.reached: Callable[[], int] = lambda: len(self.states)
         self.dsn, self.rng, self.pause_s = dsn, random.Random(seed), pause_s
         self.left = dict.fromkeys(range(ACCOUNTS), EACH)
         self.right: Counter[tuple[int, int]] = Counter()

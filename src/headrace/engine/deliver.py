@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.engine.disk import own_refusal
@@ -30,7 +30,8 @@ from headrace.state.rows import consolidate
 WAIT_S = 0.5
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 T = TypeVar("T")
-ROWS_MAX = 1_000_000  # a sink that catches up takes several steps in one transaction, up to about this many rows
+ROWS_MAX = 1_000_000  # a sink that catches up takes several steps at once, up to about this many rows
+EACH_STEPS = 100  # so many, when each transaction is one of its own: then its frontier is written down
 
 
 class Deliver(threading.Thread):
@@ -176,36 +177,38 @@ class Deliver(threading.Thread):
             wanted = self.wanted()
             complete = steps[0].after <= frontier and not self.left_behind(frontier)
             first = steps[0]
-            each = complete and first.shape.each and self.current(wanted, held, first.upto)
+            each = self.each(steps, wanted, held) if complete else []
             if each:
                 wanted = {name: record for name, record in wanted.items() if name in held}
-                chosen = [first]
+                chosen = self.bounded(each)
             else:
                 chosen = self.bounded(steps) if complete and self.current(wanted, held) else steps
             last = chosen[-1]
             files: dict[str, tuple[bool, list[File]]] = {}
+            before = {s.number: s.after for s in chosen}
+            after: dict[str, int] = {}  # the commit before the step that wrote a file
             for name, record in wanted.items():
                 if complete and held.get(name) == record.schema.version:
                     outputs = self.catalog.outputs(first.number - 1, last.number, record.feed)
                     files[name] = (False, [(o.path, o.sums) for o in outputs])
+                    after |= {o.path: before[o.step] for o in outputs}
                 elif record.state != "failed":
                     files[name] = (True, snapshot.named(self.catalog, record.feed, last.number)[0])
-            begun = {o.path for o in self.catalog.outputs(first.number - 1, first.number)}
         plans = {name: (whole, sound(found, name)) for name, (whole, found) in files.items()}
         stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
         if each:
-            given = {name: (wanted[name], paths) for name, (_, paths) in plans.items() if paths}
-            return self.apart(first, frontier, given, {n: r.schema for n, r in wanted.items()}, stale)
+            given = {n: (wanted[n], [(p, after[p]) for p in paths]) for n, (_, paths) in plans.items() if paths}
+            return self.apart(frontier, last.upto, given, {n: r.schema for n, r in wanted.items()}, stale)
         deltas, replacements = {}, {}
         for name, (whole, paths) in plans.items():
             if whole:
                 replacements[name] = snapshot.delta(wanted[name], paths)
             elif paths:  # without rows too: a view that comes back as it was is no longer stale
                 # Of the first step the sink may have some transactions.
-                parts = [[p for p in paths if p in begun], [p for p in paths if p not in begun]]
+                parts = [[p for p in paths if (after[p] < frontier) is begun] for begun in (True, False)]
                 rest = [
-                    snapshot.delta(wanted[name], part, after)
-                    for part, after in zip(parts, (frontier - first.after, 0), strict=True)
+                    snapshot.delta(wanted[name], part, instant)
+                    for part, instant in zip(parts, (frontier - first.after, 0), strict=True)
                 ]
                 deltas[name] = consolidate(pa.concat_tables(rest))
         dropped = frozenset(held) - wanted.keys()
@@ -214,16 +217,15 @@ class Deliver(threading.Thread):
         return Delivery(last.upto, schemas, deltas, replacements, dropped, stale, origin)
 
     def apart(
-        self, step: StepRecord, frontier: int, given: Mapping[str, tuple[ViewRecord, list[str]]],
+        self, frontier: int, upto: int, given: Mapping[str, tuple[ViewRecord, list[tuple[str, int]]]],
         schemas: Mapping[str, ViewSchema], stale: Mapping[str, str],
     ) -> Succession:  # fmt: skip
-        """The transactions of a step beyond the frontier, each by itself."""
+        """The transactions beyond the frontier up to a step's last one, each by itself."""
         deltas, of_row = {}, {}
-        for name, (record, paths) in given.items():
-            deltas[name], instants = snapshot.apart(record, paths, frontier - step.after)
-            of_row[name] = pc.add(instants, step.after)
-        commits = pa.chunked_array([*of_row.values(), pa.array([step.upto])]).unique().sort().to_pylist()
-        origins = dict(self.log.origins(max(frontier, step.after), step.upto))
+        for name, (record, files) in given.items():
+            deltas[name], of_row[name] = snapshot.apart(record, files, frontier)
+        commits = pa.chunked_array([*of_row.values(), pa.array([upto])]).unique().sort().to_pylist()
+        origins = dict(self.log.origins(frontier, upto))
         found = tuple(origins[commit] for commit in commits)
         return Succession(tuple(commits), found, schemas, deltas, of_row, stale)
 
@@ -240,6 +242,10 @@ class Deliver(threading.Thread):
     def wanted(self) -> dict[str, ViewRecord]:
         records = self.catalog.views()
         return {n: r for n, r in records.items() if self.views is None or n in self.views}
+
+    def each(self, steps: list[StepRecord], wanted: dict[str, ViewRecord], held: dict[str, int]) -> list[StepRecord]:
+        """The first of the steps, as far as each of their transactions can be one of its own in the sink."""
+        return list(takewhile(lambda s: s.shape.each and self.current(wanted, held, s.upto), steps[:EACH_STEPS]))
 
     def current(self, wanted: dict[str, ViewRecord], held: dict[str, int], upto: int | None = None) -> bool:
         """Whether the sink holds just the versions there are: then several small deliveries will do.

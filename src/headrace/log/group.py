@@ -230,7 +230,7 @@ class Appender:
                     "No space is left for the log; nothing of the transactions was kept.",
                     where=where,
                     why=why,
-                    next="Free some space; the log goes on by itself.",
+                    next="Free some space: a running `headrace up` goes on by itself; run `headrace up --once` again.",
                 )
             if number in _PASSING:
                 return HeadraceError(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
@@ -184,11 +183,8 @@ class ViewFeed:
             if table.num_rows:
                 yield Entry(step.upto, _of_view(table), step.committed_us)
             return
-        table, instants = snapshot.apart(record, paths, after - step.after)
-        starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))
-        for begin, end in zip(starts, [*starts[1:], table.num_rows][: len(starts)], strict=True):
-            commit = step.after + instants[int(begin)].as_py()
-            yield Entry(commit, _of_view(table.slice(begin, end - begin)), step.committed_us)
+        for commit, table in snapshot.each(record, ((path, step.after) for path in paths), after):
+            yield Entry(commit, _of_view(table), step.committed_us)
 
     def _contents(self, record: ViewRecord, commit: int) -> Entry:
         tables = _readable(lambda: snapshot.as_of(self.catalog, record, commit))

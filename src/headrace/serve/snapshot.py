@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -277,19 +277,35 @@ def delta(record: ViewRecord, paths: Sequence[str], after: int = 0, last: int | 
     return added(record, [_of_instants(open_run(path), after, last) for path in paths])
 
 
-def apart(record: ViewRecord, paths: Sequence[str], after: int) -> tuple[pa.Table, pa.Array]:
-    """Output files of a step, each of its transactions an instant: (columns and ``_w``, the instant of each row).
+def apart(record: ViewRecord, files: Iterable[tuple[str, int]], after: int) -> tuple[pa.Table, pa.Array]:
+    """Output files of steps, each of whose transactions is an instant: (columns and ``_w``, the commit of each row).
 
-    In the order of the instants, consolidated within each; ``after``: of later ones only.
+    ``files``: paths, each with the commit before its step. In the order of the commits, consolidated within each;
+    ``after``: of later ones only.
     """
     names = [f"c{i}" for i in range(len(record.schema.columns))]
     head = [pa.field(INSTANT, pa.int64()), *arrow_schema(record.schema.columns), pa.field(WEIGHT, pa.int64())]
     empty = pa.schema(head).empty_table()
     numbered = [f"{place}" for place in range(len(head))]  # no column's name collides with the instant's
-    tables = [_of_instants(open_run(path), after, None).select([INSTANT, *names, WEIGHT]) for path in paths]
+    tables = [_of_commits(path, before, after).select([INSTANT, *names, WEIGHT]) for path, before in files]
     parts = [t.rename_columns(numbered).cast(empty.rename_columns(numbered).schema) for t in tables]
     rows = consolidate(pa.concat_tables([empty.rename_columns(numbered), *parts]), numbered[-1])
     return rows.select(numbered[1:]).rename_columns(empty.column_names[1:]), rows[numbered[0]].combine_chunks()
+
+
+def each(record: ViewRecord, files: Iterable[tuple[str, int]], after: int) -> Iterator[tuple[int, pa.Table]]:
+    """As ``apart``, one commit after the other: its number and its rows."""
+    table, commits = apart(record, files, after)
+    starts = np.flatnonzero(np.diff(commits.to_numpy(), prepend=-1))
+    for begin, end in zip(starts, [*starts[1:], table.num_rows][: len(starts)], strict=True):
+        yield commits[int(begin)].as_py(), table.slice(begin, end - begin)
+
+
+def _of_commits(path: str, before: int, after: int) -> pa.Table:
+    """What changed after that commit, with commits in the place of the instants."""
+    table = _of_instants(open_run(path), after - before, None)
+    place = table.column_names.index(INSTANT)
+    return table.set_column(place, INSTANT, pc.add(table[INSTANT], before))
 
 
 def _of_instants(table: pa.Table, after: int, last: int | None) -> pa.Table:
@@ -306,10 +322,7 @@ def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Ite
         outputs = catalog.outputs(step.number - 1, step.number, record.feed)
         paths = sound(((o.path, o.sums) for o in outputs), record.schema.name)
         if paths and step.shape.each:
-            rows, instants = apart(record, paths, after - step.after)
-            starts = np.flatnonzero(np.diff(instants.to_numpy(), prepend=0))
-            for begin, end in zip(starts, [*starts[1:], rows.num_rows][: len(starts)], strict=True):
-                yield step.after + instants[int(begin)].as_py(), rows.slice(begin, end - begin)
+            yield from each(record, ((path, step.after) for path in paths), after)
         elif paths and (change := delta(record, paths)).num_rows:
             yield step.upto, change
 

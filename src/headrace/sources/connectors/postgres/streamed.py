@@ -95,7 +95,7 @@ def _room(folder: Path) -> Iterator[None]:
             "no space is left for a transaction that the server sends before it commits",
             where=str(folder),
             why=str(error),
-            next="free some space: the source goes on by itself, from its position",
+            next="free some space: a running `headrace up` goes on by itself; run `headrace up --once` again",
         ) from error
 
 
