@@ -29,6 +29,7 @@ class Witness(threading.Thread):
         self.query = SHOWN.format(f"{schema}.") + f", (SELECT commit FROM {schema}.headrace_progress)"
         self.reads = 0
         self.seen: list[tuple[str, int, float]] = []  # what was shown newly, at which commit, when
+        self.connected: list[int] = []  # how much had been seen whenever it connected anew
         self.done = threading.Event()
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(WITNESS.format(schema, SHOWN.format(f"{schema}.")).encode())
@@ -37,6 +38,7 @@ class Witness(threading.Thread):
         while not self.done.is_set():
             try:
                 with psycopg.connect(self.dsn, autocommit=True) as connection:
+                    self.connected.append(len(self.seen))
                     while not self.done.wait(0.005):
                         ((what, commit),) = connection.execute(self.query.encode()).fetchall()
                         self.reads += 1
@@ -50,16 +52,25 @@ class Witness(threading.Thread):
         self.join()
 
     def wrong(self, states: Sequence[str], *, each: bool) -> list[str]:
-        """What is wrong, in words, with what the sink went through, the source having gone through ``states``."""
+        """What is wrong, in words, with what the sink went through, the source having gone through ``states``.
+
+        With ``each`` a server that dies may take back the last transactions of several, which a reader has seen.
+        """
         with psycopg.connect(self.dsn) as connection:
             rows = connection.execute(
                 f"SELECT commit, shown FROM {self.schema}.witness ORDER BY nr".encode()
             ).fetchall()
         found = [f"commit {b} came after {a}" for (a, _), (b, _) in itertools.pairwise(rows) if b <= a]
+        bounds = [*self.connected, len(self.seen)] if each else [0, len(self.seen)]
+        reads = [self.seen[begin:end] for begin, end in itertools.pairwise(bounds)]
         found += [
-            f"a reader saw commit {b} after {a}" for (_, a, _), (_, b, _) in itertools.pairwise(self.seen) if b < a
+            f"a reader saw commit {b} after {a}"
+            for read in reads
+            for (_, a, _), (_, b, _) in itertools.pairwise(read)
+            if b < a
         ]
-        for who, what in (("the sink", [s for _, s in rows]), ("a reader", [s for s, _, _ in self.seen])):
+        whose = [("the sink", [s for _, s in rows]), *(("a reader", [s for s, _, _ in read]) for read in reads)]
+        for who, what in whose:
             if (strange := out_of_order(what, states)) is not None:
                 found.append(f"{who} went through {strange}: no state of the source, or not in its order")
         if each and rows:
