@@ -9,7 +9,7 @@ ARGS ?=
 JOBS ?= 2
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
 
-.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench-quick tpch nexmark endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +66,9 @@ bench-quick: setup ## Measure rate, latency and work per change in a few minutes
 
 tpch: setup ## Maintain the 22 queries of TPC-H under refresh streams, each equal to Spark batch after every step; ARGS="--scale 0.01"
 	$(BIN)/python -m benchmarks.tpch $(ARGS)
+
+bench-nexmark: setup ## Race the queries of Nexmark, each by itself, beside neighbours; ARGS="--events 1000000 --peers flink,pathway"
+	$(BIN)/python -m benchmarks.nexmark.rates $(ARGS)
 
 nexmark: setup ## Maintain the 23 queries of Nexmark, each equal to Spark batch after every step
 	$(BIN)/python -m benchmarks.nexmark $(ARGS)

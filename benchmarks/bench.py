@@ -72,7 +72,7 @@ class Views:
 class Memory:
     """Peak memory of this process and all it started, in MiB, by proportional set size."""
 
-    def __init__(self, every_s: float = 0.5) -> None:
+    def __init__(self, every_s: float = 2.0) -> None:
         self.peak = 0.0
         self._every, self._stop = every_s, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)

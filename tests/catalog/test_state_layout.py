@@ -24,6 +24,7 @@ from headrace.engine import rebuild
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 
+NOW = state_layout.STATE_LAYOUT
 SHOP = Relation("orders", (Column("id", "bigint", nullable=False),), ("id",))
 VIEW = ViewRecord(ViewSchema("counts", 3, SHOP.columns, ("id",)), "SELECT id FROM orders", "f", "live", "", 5)
 
@@ -68,10 +69,10 @@ def refused(project: Path) -> HeadraceError:
 
 
 def test_the_number_and_the_version_are_where_a_start_sees_them(project: Path) -> None:
-    assert ("state layout", f"1 {__version__}") in stored(project)["meta"]
+    assert ("state layout", f"{NOW} {__version__}") in stored(project)["meta"]
     told: list[dict[str, Any]] = []
     catalog = rebuild.opened(project, told.append)
-    assert (catalog.state_layout, told) == (1, [])
+    assert (catalog.state_layout, told) == (NOW, [])
     assert catalog.checkpoint() is not None
     catalog.close()
 
@@ -79,32 +80,32 @@ def test_the_number_and_the_version_are_where_a_start_sees_them(project: Path) -
 def test_an_earlier_layout_is_made_anew_by_a_start_and_told_once(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    this_version_knows(monkeypatch, 2)
+    this_version_knows(monkeypatch, NOW + 1)
     error = refused(project)
     assert re.findall(r"`([^`]+)`", error.next) == ["headrace up"]
     told: list[dict[str, Any]] = []
     for _ in range(2):
         rebuild.opened(project, told.append).close()
-    assert [(event["event"], event["before"], event["layout"]) for event in told] == [("state.anew", 1, 2)]
-    made_anew(project, 2)
+    assert [(event["event"], event["before"], event["layout"]) for event in told] == [("state.anew", NOW, NOW + 1)]
+    made_anew(project, NOW + 1)
 
 
 def test_a_later_layout_is_refused_until_all_is_made_anew(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    this_version_knows(monkeypatch, 2)
+    this_version_knows(monkeypatch, NOW + 1)
     rebuild.everything(project)
     catalog = Catalog(project / ".headrace/catalog.db")
     catalog.record_step(1, 0, 7, StepShape(), 5)
     catalog.publish(1, [Output(1, "counts@3", "state/1/out", 2, "")], 6)
     catalog.close()
-    this_version_knows(monkeypatch, 1)
+    this_version_knows(monkeypatch, NOW)
     error = refused(project)
-    assert "layout 2, this version knows 1" in error.what and f"version {__version__}" in error.why
+    assert f"layout {NOW + 1}, this version knows {NOW}" in error.what and f"version {__version__}" in error.why
     assert re.findall(r"`([^`]+)`", error.next) == ["headrace rebuild --all", "headrace up"]
     with pytest.raises(HeadraceError, match=r"state\.layout"):
         rebuild.opened(project, lambda event: None)
     answer = rebuild.everything(project)
     assert answer == {"views": ["counts"], "catalogue": True, "lost": []}
-    made_anew(project, 1)
+    made_anew(project, NOW)
 
 
 def made_anew(project: Path, layout: int) -> None:

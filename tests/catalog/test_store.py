@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import pytest
 
-from headrace.catalog import sums
+from headrace.catalog import state_layout, sums
 from headrace.catalog.back import take_back
 from headrace.catalog.database import LAYOUT
 from headrace.catalog.mark import Mark
@@ -28,6 +28,12 @@ from headrace.model.errors import HeadraceError
 from headrace.state.run import checksums, damage
 
 LAYOUTS = Path(__file__).parent / "layouts"  # each as that version wrote it, as SQL; {home}: the catalogue's folder
+
+
+@pytest.fixture(autouse=True)
+def first_layout_of_kept_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these catalogues name is of the time before there was another one; see test_state_layout.py."""
+    monkeypatch.setattr(state_layout, "STATE_LAYOUT", 1)
 
 
 def left_by(layout: int, path: Path) -> None:

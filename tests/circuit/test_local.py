@@ -46,7 +46,13 @@ EDGES: dict[str, list[Any]] = {
     "string": TEXTS,
     "binary": [text.encode() for text in TEXTS] + [bytes(range(256))],
     "date": [date(1970, 1, 1), date(1, 1, 1), date(2024, 2, 29)],
-    "timestamp": [datetime(1970, 1, 1, tzinfo=UTC), datetime(1960, 5, 5, 1, 2, 3, 4, UTC)],
+    "timestamp": [
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(1960, 5, 5, 1, 2, 3, 4, UTC),
+        datetime(2, 1, 1, 0, 0, 0, 1, UTC),
+        datetime(9998, 12, 31, 23, 59, 59, 999_999, UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
+    ],
     "timestamp_ntz": [datetime(1970, 1, 1), datetime(2024, 1, 1) + timedelta(microseconds=1)],
 }
 LOCAL = (
@@ -56,6 +62,11 @@ LOCAL = (
     "l + i", "l - m", "d + e", "d - e", "d * e", "d * 0.5d", "if(b, i, j)", "if(s = 'a', 1, null)", "i <> 7", "n is null",
     "i between 0 and 7", "cast(i as bigint)", "u + interval '1' hour", "u - interval '1 02:03:04.5' day to second",
     "u - interval '3' day > timestamp'1960-05-02 00:00:00'", "cast(u as date)", "cast(u as date) = t",
+    "unix_millis(u)", "unix_seconds(u)", "i % 7", "l % 1000", "y % 3Y", "l div 7", "i div 1000", "hour(u)", "minute(u)",
+    "case when b then i when i < j then j else 7 end", "case when l > 0 then 'up' when l < 0 then 'down' end",
+    "case when s in ('a', 'abc', r) then 1 else 0 end", "i in (1, 7, -1)", "t in (date'0001-01-01', null)",
+    "length(s)", "replace(s, 'b', 'cd')", "replace(s, 'ab')", "contains(s, 'bc')", "startswith(s, 'ab')",
+    "endswith(s, 'h')", "date_format(u, 'yyyy-MM-dd')", "date_format(u, 'HH:mm')", "date_format(u, 'dd/MM/yyyy HH:mm:ss')", "length(s) - length(replace(s, 'c', ''))",
 )  # fmt: skip
 
 
@@ -97,11 +108,39 @@ def test_local_forms_give_what_spark_gives(spark: Any, rows: pa.Table) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["d < e", "f = f", "n < 1.00", "1 / i", "upper(s)", "y + y", "u + interval 1 month", "cast(v as date)"]
+    "text",
+    [
+        "i % 0",
+        "i % -1",
+        "l div j",
+        "hour(v)",
+        "contains(s, r)",
+        "replace(s, r, 'a')",
+        "replace(s, '', 'a')",
+        "d < e",
+        "f = f",
+        "n < 1.00",
+        "1 / i",
+        "upper(s)",
+        "y + y",
+        "u + interval 1 month",
+        "cast(v as date)",
+    ],
 )
 def test_what_arrow_would_do_otherwise_stays_with_spark(spark: Any, text: str) -> None:
     [made] = expressions(spark, (text,))
     assert made.local is None
+
+
+def test_years_that_python_has_no_dates_of(spark: Any) -> None:
+    [made] = expressions(spark, ("date_format(u, 'yyyy-MM-dd HH:mm:ss')",))
+    rng = random.Random(7)
+    micros = [0, -1, (1 << 63) - 1, -(1 << 63) + 10**12, *(rng.randrange(-(1 << 62), 1 << 62) for _ in range(200))]
+    times = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    place = list(TYPES).index("u")
+    answers = spark.createDataFrame(pa.table({f"c{place}": times})).select(made.column.alias("e")).toArrow()
+    assert made.local is not None
+    assert made.local.evaluate(pa.table({f"c{place}": times})).to_pylist() == answers["e"].to_pylist()
 
 
 def test_an_overflow_is_an_error_in_both(spark: Any, rows: pa.Table) -> None:

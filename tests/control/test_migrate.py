@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from headrace.catalog import state_layout
 from headrace.catalog.store import Catalog
 from headrace.control import lock, migrate
 from headrace.log.base import BEGIN_NAME, Base
@@ -29,7 +31,13 @@ def moved_to(project: Path, layout: int) -> HeadraceError | None:
     return None
 
 
-def test_it_goes_back_and_forward_again(project: Path) -> None:
+def test_it_goes_back_and_forward_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files_of_another_layout = moved_to(project, 8)
+    assert files_of_another_layout is not None and "kept since layout 12" in str(files_of_another_layout)
+    monkeypatch.setattr(state_layout, "STATE_LAYOUT", 1)
+    shutil.rmtree(project / ".headrace")
+    (project / ".headrace/log").mkdir(parents=True)
+    Catalog(catalog_path(project)).close()
     assert moved_to(project, 8) is None
     with pytest.raises(HeadraceError, match=r"layout 8, this version knows"):
         Catalog(catalog_path(project), read_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,8 @@ from headrace.formats.types.arrow import to_arrow
 
 Datum: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Scalar"
 Rows: TypeAlias = "pa.RecordBatch | pa.Table"
+
+Part: TypeAlias = Literal["quotient", "floor", "remainder"]
 
 THROWING = frozenset({"add_checked", "subtract_checked", "multiply_checked"})
 
@@ -89,7 +91,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """An integer as one of a wider type, or a timestamp's date in UTC."""
+    """An integer as one of another type that holds it, or a timestamp's date in UTC."""
 
     argument: Local
     type: str
@@ -100,6 +102,106 @@ class Widened:
 
     def evaluate(self, rows: Rows) -> Datum:
         return pc.cast(self.argument.evaluate(rows), to_arrow(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """An integer by a constant greater than 1: ``quotient`` towards zero, ``floor`` downwards, or the ``remainder``.
+
+    A timestamp counts as its microseconds. The remainder has the type of the argument, the others are bigint.
+    """
+
+    argument: Local
+    by: int
+    part: Part
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        return divided(self.argument.evaluate(rows), self.by, self.part)
+
+
+def divided(values: Datum, by: int, part: Part) -> Datum:
+    """See ``Divided``."""
+    whole = pc.cast(values, pa.int64())
+    quotient = pc.divide(whole, by)
+    if part == "quotient":
+        return quotient
+    rest = pc.subtract(whole, pc.multiply(quotient, by))
+    if part == "remainder":
+        return pc.cast(rest, values.type)
+    return pc.subtract(quotient, pc.cast(pc.less(rest, 0), pa.int64()))
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """A timestamp as text, in UTC; each second, or day, is written once. ``parts``: fields and what is between them."""
+
+    argument: Local
+    parts: tuple[str, ...]
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        values = materialized(self.argument.evaluate(rows), rows.num_rows)
+        unit = 86_400 if TIMES.isdisjoint(self.parts) else 1
+        encoded = divided(values, unit * 1_000_000, "floor").dictionary_encode()
+        texts = pa.array(map(self.text, (encoded.dictionary.to_numpy() * unit).tolist()), pa.string())
+        return texts.take(encoded.indices)
+
+    def text(self, seconds: int) -> str:
+        days, rest = divmod(seconds, 86_400)
+        year, month, day = _civil(days)
+        fields = {"MM": month, "dd": day, "HH": rest // 3600, "mm": rest // 60 % 60, "ss": rest % 60}
+        known = {"yyyy": _year(year), **{name: f"{value:02d}" for name, value in fields.items()}}
+        return "".join(known.get(part, part) for part in self.parts)
+
+
+TIMES = frozenset({"HH", "mm", "ss"})
+
+
+def _year(year: int) -> str:
+    """As Java prints it: with a sign beyond four digits."""
+    return f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days since 1970-01-01, of years that ``datetime`` lacks too.
+
+    Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", civil_from_days.
+    """
+    era, of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month += 3 if month < 10 else -9
+    return year_of_era + era * 400 + (month <= 2), month, day
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """An Arrow compute function of a text and a constant text: ``replacement`` is what takes its place."""
+
+    function: str
+    argument: Local
+    pattern: str
+    replacement: str | None = None
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        if self.replacement is None:
+            options = pc.MatchSubstringOptions(self.pattern)
+        else:
+            options = pc.ReplaceSubstringOptions(self.pattern, self.replacement)
+        return pc.call_function(self.function, [self.argument.evaluate(rows)], options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ names of their own, and only the driver makes them part of the state.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,6 +80,15 @@ def keep(step: Step, name: str, table: pa.Table) -> str:
     path = Path(step.folder) / file
     write_run(path, table)
     return os.fspath(path)
+
+
+def keep_too(name: str, written: str) -> None:
+    """What this task has written is a file of another name too, without a copy where the file system can do that."""
+    path = Path(written).with_name("~".join([name, *Path(written).name.rsplit("~", 3)[1:]]))
+    try:
+        path.hardlink_to(written)
+    except OSError:
+        shutil.copyfile(written, path)
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> pa.Table | None:

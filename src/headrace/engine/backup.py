@@ -11,12 +11,13 @@ import json
 import os
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from zlib_ng import zlib_ng
 
 from headrace.catalog.groups import FILE as GROUPS
 from headrace.catalog.groups import GroupStore
@@ -175,7 +176,7 @@ def _copied(source: Path, target: Path, size: int) -> int:
     with source.open("rb") as file, target.open("wb") as copy:
         while left and (piece := file.read(min(left, _PIECE))):
             copy.write(piece)
-            crc, left = zlib.crc32(piece, crc), left - len(piece)
+            crc, left = zlib_ng.crc32(piece, crc), left - len(piece)
         copy.flush()
         os.fdatasync(copy.fileno())
     shutil.copymode(source, target)
@@ -186,7 +187,7 @@ def _checksum(path: Path) -> int:
     crc = 0
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
-            crc = zlib.crc32(piece, crc)
+            crc = zlib_ng.crc32(piece, crc)
     return crc
 
 

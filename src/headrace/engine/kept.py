@@ -16,10 +16,11 @@ from headrace.catalog.synced import synced
 from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import Run, mergeable
 from headrace.state.ordered import merge_runs
-from headrace.state.run import checksums, open_run, write_run
+from headrace.state.run import checksums, is_sorted, open_run, write_run
 
 _log = logging.getLogger(__name__)
 MERGED = "merged"
+UNSORTED_RUNS = 64  # so many of those that nobody looks for rows in are merged at once: each is a copy of its rows
 RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays cheap
 
 
@@ -156,7 +157,7 @@ class Kept:
         with self._lock:
             runs = list(self.runs.get(name, []))
         start = mergeable(runs)
-        if len(runs) - start < least:
+        if len(runs) - start < (least if len(runs) < 2 or is_sorted(runs[-1].path) else UNSORTED_RUNS):
             return False
         self._combine(name, runs, start)
         return True

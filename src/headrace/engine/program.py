@@ -140,6 +140,11 @@ def extract(views: Mapping[str, Node]) -> tuple[dict[str, Node], dict[str, Node]
     return {name: replaced(root, top=False) for name, root in views.items()}, shared
 
 
+def stateless(circuit: Circuit) -> bool:
+    """Whether a view or shared sub-query keeps nothing: it is made of what follows each row by itself."""
+    return circuit.root is not None and not any(node.stateful for node in circuit.root.walk())
+
+
 class Frames:
     """Builds the circuits of a program as DataFrames; fixes which circuit writes which arrangement."""
 
@@ -166,11 +171,12 @@ class Frames:
     def frame(self, circuit: Circuit, *, wide: bool) -> DataFrame:
         """The circuit's DataFrame: one row for each file it writes.
 
-        A circuit that runs in one Python stage does so in wide steps too: on one machine, dealing its rows out by
-        key takes several times the processor time of maintaining the view.
+        A circuit that runs in one Python stage, or keeps nothing, does so in wide steps too: on one machine, dealing
+        its rows out by key takes several times the processor time of maintaining the view.
         """
         narrow = self._narrow[circuit.name]
-        return self.build(circuit, wide=True).frame if wide and (self.deal_all or not narrow.made) else narrow.frame
+        dealt = self.deal_all or not (narrow.made or stateless(circuit))
+        return self.build(circuit, wide=True).frame if wide and dealt else narrow.frame
 
     def at_once(self, names: set[str]) -> DataFrame | None:
         """These circuits in one task, or None when one of them needs Spark for more than the task."""
@@ -202,7 +208,7 @@ class Frames:
         level = loop_of(circuit.name)
         if level is not None and level[1] == LEVELS:
             delta = delta.then(Deepest(), delta.columns)
-        flow = publish.publish(builder, delta, durable=circuit.is_view)
+        flow = publish.publish(builder, delta, durable=circuit.is_view, stateless=stateless(circuit))
         self.used[circuit.name] = builder.taken
         return flow
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
+from zlib_ng import zlib_ng
 
 from headrace.log.files import Files, SyncFailed, write_all
 from headrace.log.layout import (
@@ -113,7 +113,7 @@ class ActiveSegment:
             durable=self.end,
             meta_offset=out.position - self._written,
             meta_length=len(meta),
-            meta_crc=zlib.crc32(meta),
+            meta_crc=zlib_ng.crc32(meta),
             previous=self._written_link,
         )
         out.write(meta)
@@ -179,7 +179,7 @@ class _Out:
 
     def write(self, data: bytes) -> int:
         length = len(data)
-        self.crc = zlib.crc32(data, self.crc)
+        self.crc = zlib_ng.crc32(data, self.crc)
         if length >= _BUFFER_BYTES:
             self.flush()
             self._segment.put(data, self.position)

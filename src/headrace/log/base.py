@@ -9,13 +9,13 @@ the moment from which the commits up to ``commit`` are gone, whether or not thei
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 import pyarrow as pa
+from zlib_ng import zlib_ng
 
 from headrace.log.files import Files, write_all
 from headrace.log.layout import DIGEST_BYTES, corrupt, other_layout, segment_name
@@ -72,13 +72,13 @@ class Base:
             "origin": [self.origin.source, self.origin.position, self.origin.committed_us],
             "parts": {table: [[p.name, p.rows, p.bytes, p.crc] for p in parts] for table, parts in self.parts.items()},
         })  # fmt: skip
-        return b"%08x\n" % zlib.crc32(text) + text
+        return b"%08x\n" % zlib_ng.crc32(text) + text
 
 
 def unpack_base(data: bytes) -> Base:
     """``log.corrupt`` when the bytes are not as written, ``log.layout`` for those of another version."""
     crc, _, text = data.partition(b"\n")
-    if crc != b"%08x" % zlib.crc32(text):
+    if crc != b"%08x" % zlib_ng.crc32(text):
         raise corrupt(BEGIN_NAME, 0, "the checksum of what says where the log begins differs")
     fields = orjson.loads(text)
     if fields["layout"] != LAYOUT:
@@ -118,7 +118,7 @@ def opened(path: Path, part: Part) -> pa.Buffer:
     """
     with pa.memory_map(str(path / part.name)) as file:
         data = file.read_buffer()
-    if len(data) != part.bytes or zlib.crc32(data) != part.crc:
+    if len(data) != part.bytes or zlib_ng.crc32(data) != part.crc:
         raise corrupt(part.name, 0, "the checksum of this part of a table's base differs")
     return data
 
@@ -162,4 +162,4 @@ class PartsWriter:
             self._files.sync(fd)
         finally:
             self._files.close(fd)
-        return Part(name, sum(batch.num_rows for batch in batches), len(data), zlib.crc32(data))
+        return Part(name, sum(batch.num_rows for batch in batches), len(data), zlib_ng.crc32(data))

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from zlib_ng import zlib_ng
 
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionOrigin
@@ -91,7 +91,7 @@ class SegmentHeader:
         """The header, padded to where frames start."""
         meta = orjson.dumps(dict(self.positions))
         fields = (self.first, self.previous_first, self.previous_length, self.previous, len(meta))
-        crc = zlib.crc32(_SEGMENT.pack(_SEGMENT_MAGIC, 0, LAYOUT, *fields) + meta)
+        crc = zlib_ng.crc32(_SEGMENT.pack(_SEGMENT_MAGIC, 0, LAYOUT, *fields) + meta)
         data = _SEGMENT.pack(_SEGMENT_MAGIC, crc, LAYOUT, *fields) + meta
         return data.ljust(aligned(len(data)), b"\0")
 
@@ -105,7 +105,7 @@ def unpack_header(view: memoryview, segment: str) -> tuple[SegmentHeader, int]:
         raise corrupt(segment, 0, "the file does not begin like a segment")
     meta = bytes(view[_SEGMENT.size : _SEGMENT.size + meta_length])
     fields = (layout, first, previous_first, previous_length, previous, meta_length)
-    if zlib.crc32(_SEGMENT.pack(magic, 0, *fields) + meta) != crc:
+    if zlib_ng.crc32(_SEGMENT.pack(magic, 0, *fields) + meta) != crc:
         raise corrupt(segment, 0, "the checksum of the segment's header differs")
     if layout != LAYOUT:  # every layout keeps the header's form
         raise other_layout("log", layout, LAYOUT, f"segment {segment}")
@@ -135,13 +135,13 @@ class FrameHead:
     def pack(self) -> bytes:
         fields = (self.length, self.first, self.last, self.durable, self.meta_offset, self.meta_length, self.meta_crc)
         data = _HEAD.pack(FRAME_MAGIC, 0, *fields, self.previous).ljust(HEAD_BYTES, b"\0")
-        return data[:4] + zlib.crc32(data[8:]).to_bytes(4, "little") + data[8:]
+        return data[:4] + zlib_ng.crc32(data[8:]).to_bytes(4, "little") + data[8:]
 
 
 def unpack_head(data: memoryview) -> FrameHead | None:
     """The head in exactly 128 bytes, or None when its bytes are not sound."""
     magic, crc, *fields = _HEAD.unpack_from(data)
-    if magic != FRAME_MAGIC or zlib.crc32(data[8:]) != crc:
+    if magic != FRAME_MAGIC or zlib_ng.crc32(data[8:]) != crc:
         return None
     return FrameHead(*fields)
 
@@ -208,7 +208,7 @@ class Mark:
 
     def pack(self) -> bytes:
         data = _MARK.pack(_MARK_MAGIC, 0, self.segment, self.offset, self.end)
-        return data[:4] + zlib.crc32(data[8:]).to_bytes(4, "little") + data[8:]
+        return data[:4] + zlib_ng.crc32(data[8:]).to_bytes(4, "little") + data[8:]
 
 
 def unpack_mark(data: bytes) -> Mark | None:
@@ -216,6 +216,6 @@ def unpack_mark(data: bytes) -> Mark | None:
     if len(data) != MARK_BYTES:
         return None
     magic, crc, segment, offset, end = _MARK.unpack(data)
-    if magic != _MARK_MAGIC or zlib.crc32(data[8:]) != crc:
+    if magic != _MARK_MAGIC or zlib_ng.crc32(data[8:]) != crc:
         return None
     return Mark(segment, offset, end)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
-import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from pathlib import Path
 
 import pyarrow as pa
+from zlib_ng import zlib_ng
 
 from headrace.log.layout import (
     FRAME_MAGIC,
@@ -122,7 +122,7 @@ class Segment:
     def meta(self, offset: int, head: FrameHead) -> FrameMeta:
         """The table of contents of the frame at ``offset``."""
         data = self.part(offset + head.meta_offset, head.meta_length)
-        if zlib.crc32(data) != head.meta_crc:
+        if zlib_ng.crc32(data) != head.meta_crc:
             raise corrupt(self.name, offset, "the checksum of the frame's table of contents differs")
         return unpack_meta(memoryview(data))
 
@@ -130,7 +130,7 @@ class Segment:
         """The Arrow IPC stream of ``relation`` in the frame at ``offset``, its checksum verified."""
         entry = meta.payloads[relation]
         data = self.part(offset + entry.offset, entry.length)
-        if zlib.crc32(data) != entry.crc:
+        if zlib_ng.crc32(data) != entry.crc:
             raise corrupt(self.name, offset, f"the checksum of the rows of {relation} differs")
         return data
 

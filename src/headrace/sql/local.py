@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.circuit.local import Call, Constant, Local, Reference, Widened
+from headrace.circuit.local import Call, Constant, Divided, Formatted, Local, Part, Reference, Searched, Widened
 
 if TYPE_CHECKING:
     from headrace.sql.catalyst import Catalyst
@@ -23,6 +25,11 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 CHECKED = ("int", "bigint")  # narrower ones overflow to another error text
 # Types whose equal values have equal bytes, and whose order Arrow has as Spark has it.
 COMPARED = frozenset({*INTEGERS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"})
+FLOORED = {"UnixMillis": 1_000, "UnixSeconds": 1_000_000}
+CLOCK = {"Hour": "hour", "Minute": "minute", "Second": "second"}
+FIELDS = re.compile("yyyy|MM|dd|HH|mm|ss|[-/:. ]")
+SEARCHED = {"Contains": "match_substring", "StartsWith": "starts_with", "EndsWith": "ends_with"}
+CHOICES_MAX = 16
 _SHORT = ("day", "hour", "minute", "second")  # the last field of an interval that is a number of microseconds
 LITERALS = frozenset({*INTEGERS, "boolean", "string", "double", "date", "timestamp", "timestamp_ntz"})
 
@@ -61,6 +68,22 @@ class _Forms:
             return self.logic(kind, children)
         if kind == "If":
             return self.choice(children)
+        if kind == "CaseWhen":
+            return self.cases(expression)
+        if kind == "In":
+            return self.among(*children)
+        if kind in FLOORED:
+            return self.divided(children[0], FLOORED[kind], "floor")
+        if kind in ("Remainder", "IntegralDivide") and _type(children[0]) in INTEGERS:
+            return self.divided(children[0], _constant(children[1]), "remainder" if kind == "Remainder" else "quotient")
+        if kind == "DateFormatClass":
+            return self.formatted(expression, *children)
+        if kind in CLOCK:
+            return self.clock(expression, children[0])
+        if kind == "Length" and _type(children[0]) == "string":
+            return self.call("utf8_length", children)
+        if kind in SEARCHED or kind == "StringReplace":
+            return self.searched(kind, children)
         if kind in ARITHMETIC:
             return self.arithmetic(kind, expression, children)
         if kind == "Cast":
@@ -86,6 +109,56 @@ class _Forms:
             return None
         condition, *others = made.arguments
         return Call("if_else", (Call("coalesce", (condition, Constant(False, "boolean"))), *others))
+
+    def cases(self, expression: Any) -> Local | None:
+        """CASE: the first condition that is true; what follows it is not looked at, so none of it may throw."""
+        last = expression.elseValue()
+        made = self.of(last.get()) if last.isDefined() else _null(_type(expression))
+        for branch in reversed(self.catalyst.items(expression.branches())):
+            condition, value = self.of(branch._1()), self.of(branch._2())
+            if made is None or condition is None or value is None:
+                return None
+            made = Call("if_else", (Call("coalesce", (condition, Constant(False, "boolean"))), value, made))
+        return None if made is None or made.throws else made
+
+    def among(self, value: Any, *choices: Any) -> Local | None:
+        """IN a few values: equal to the one or the other."""
+        if _type(value) not in COMPARED or len(choices) > CHOICES_MAX:
+            return None
+        made = [self.call("equal", [value, choice]) for choice in choices]
+        known = [m for m in made if m is not None and not m.throws]
+        if not known or len(known) < len(made):
+            return None
+        return reduce(lambda a, b: Call("or_kleene", (a, b)), known)
+
+    def divided(self, child: Any, by: int | None, part: Part) -> Local | None:
+        argument = None if by is None or by < 2 else self.of(child)
+        return None if argument is None or by is None else Divided(argument, by, part)
+
+    def formatted(self, expression: Any, time: Any, pattern: Any) -> Local | None:
+        """date_format of a pattern of whole fields and what stands between them, in UTC."""
+        if _kind(pattern) != "Literal" or pattern.value() is None or not self.in_utc(expression, time):
+            return None
+        text = str(pattern.value().toString())
+        parts = tuple(FIELDS.findall(text))
+        argument = self.of(time) if "".join(parts) == text else None
+        return None if argument is None else Formatted(argument, parts)
+
+    def in_utc(self, expression: Any, time: Any) -> bool:
+        return _type(time) == "timestamp" and str(expression.zoneId().getId()) in ("UTC", "Z")
+
+    def clock(self, expression: Any, child: Any) -> Local | None:
+        """The hour, minute or second of a timestamp, in UTC."""
+        argument = self.of(child) if self.in_utc(expression, child) else None
+        return None if argument is None else Widened(Call(CLOCK[_kind(expression)], (argument,)), "int")
+
+    def searched(self, kind: str, children: list[Any]) -> Local | None:
+        text, *constants = children
+        known = [str(c.value().toString()) for c in constants if _kind(c) == "Literal" and c.value() is not None]
+        argument = self.of(text) if _type(text) == "string" and len(known) == len(constants) else None
+        if argument is None or not known[0]:
+            return None
+        return Searched(SEARCHED.get(kind, "replace_substring"), argument, *known)
 
     def logic(self, kind: str, children: list[Any]) -> Local | None:
         if kind == "Not":
@@ -127,10 +200,20 @@ def literal(expression: Any) -> Local | None:
     """Literals whose value crosses the bridge as it is."""
     type_text, value = _type(expression), expression.value()
     if value is None:
-        return Constant(None, type_text) if type_text in COMPARED | {"double"} else None
+        return _null(type_text)
     if type_text not in LITERALS:
         return None
     return Constant(str(value.toString()) if type_text == "string" else value, type_text)
+
+
+def _null(type_text: str) -> Local | None:
+    return Constant(None, type_text) if type_text in COMPARED | {"double"} else None
+
+
+def _constant(expression: Any) -> int | None:
+    """The value of an integer literal."""
+    value = expression.value() if _kind(expression) == "Literal" else None
+    return value if isinstance(value, int) else None
 
 
 def _kind(node: Any) -> str:

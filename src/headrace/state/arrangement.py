@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,15 +36,17 @@ class Hits:
 class Arrangement:
     """Runs read as of one step, oldest first. Rows of equal content may stand in several runs, to be added up.
 
-    ``reader``: who reads, for the count of ``READS``.
+    ``reader``: who reads, for the count of ``READS``. ``arranged``: gives an unsorted run its hashes and order.
     """
 
-    def __init__(self, paths: Sequence[str], reader: str) -> None:
-        self.paths, self.reader = paths, reader
+    def __init__(
+        self, paths: Sequence[str], reader: str, arranged: Callable[[pa.Table], pa.Table] | None = None
+    ) -> None:
+        self.paths, self.reader, self._arranged = paths, reader, arranged
 
     def all(self) -> list[pa.Table]:
         """Every row that is kept, run by run."""
-        tables = [open_run(path) for path in self.paths]
+        tables = [self._opened(path) for path in self.paths]
         READS[self.reader] += sum(table.num_rows for table in tables)
         return tables
 
@@ -57,7 +59,7 @@ class Arrangement:
         runs: list[np.ndarray] = []
         tables: list[pa.Table] = []
         for ordinal, path in enumerate(self.paths):
-            table = open_run(path)
+            table = self._opened(path)
             kept = column(table, HASH)
             low = np.searchsorted(kept, hashes, "left")
             count = np.searchsorted(kept, hashes, "right") - low
@@ -75,6 +77,10 @@ class Arrangement:
             none = np.empty(0, np.int64)
             return Hits(none, none.astype(np.int32), empty.empty_table())
         return Hits(np.concatenate(keys), np.concatenate(runs), pa.concat_tables(tables))
+
+    def _opened(self, path: str) -> pa.Table:
+        table = open_run(path)
+        return table if self._arranged is None or HASH in table.column_names else self._arranged(table)
 
 
 def mergeable(runs: Sequence[Run]) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections import OrderedDict
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from zlib_ng import zlib_ng
 
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
@@ -44,13 +45,21 @@ def write_run(path: Path, table: pa.Table) -> None:
 
 def checksums(path: Path, *, sync: bool) -> str:
     """CRC-32 of each block of a file, 8 hex digits each; with ``sync`` its bytes are on disk when this returns."""
-    sums = []
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            sums.append(f"{zlib.crc32(block):08x}")
+    sums, block = [], memoryview(bytearray(BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while length := _filled(file, block):
+            sums.append(f"{zlib_ng.crc32(block[:length]):08x}")
         if sync:
             os.fdatasync(file.fileno())
     return "".join(sums)
+
+
+def _filled(file: FileIO, block: memoryview) -> int:
+    """How many of the next bytes there were for ``block``, which a read may give in several parts."""
+    length = 0
+    while length < len(block) and (read := file.readinto(block[length:])):
+        length += read
+    return length
 
 
 def damage(path: Path, sums: str) -> str:
@@ -67,7 +76,7 @@ def damage(path: Path, sums: str) -> str:
         whole = 0
         with path.open("rb") as file:
             while block := file.read(BLOCK):
-                whole = zlib.crc32(block, whole)
+                whole = zlib_ng.crc32(block, whole)
         return "" if f"{whole:08x}" == sums else _said(0, size, f"{whole:08x}", sums)
     digits = range(0, max(len(found), len(sums)), SUM_DIGITS)
     first, *others = (at for at in digits if found[at : at + SUM_DIGITS] != sums[at : at + SUM_DIGITS])
@@ -93,6 +102,11 @@ def copies(path: str) -> int:
         if reader.metadata is not None and _COPIES in reader.metadata:
             return int(reader.metadata[_COPIES])
         return int(column(reader.read_all(), WEIGHT).sum())
+
+
+def is_sorted(path: str) -> bool:
+    """Whether the rows of a run have hashes and are sorted by them: they are as they came else."""
+    return HASH in open_run(path).column_names
 
 
 def open_run(path: str) -> pa.Table:
@@ -135,7 +149,10 @@ def merge(tables: list[pa.Table]) -> pa.Table:
     """One run of several: sorted by hash, weights of equal rows added, zeros dropped.
 
     Only rows that share their hash with a negative weight can cancel, so only those are compared in full.
+    Rows of which some have no hash stay as they came, and have none.
     """
+    if any(HASH not in table.column_names for table in tables):
+        return _unsorted(tables)
     table = pa.concat_tables(tables).combine_chunks()
     hashes = column(table, HASH)
     order = np.argsort(hashes, kind="stable")
@@ -149,3 +166,9 @@ def merge(tables: list[pa.Table]) -> pa.Table:
     compared = consolidate(table.take(pa.array(order[touched])))
     result = pa.concat_tables([kept, compared.select(kept.column_names)]).combine_chunks()
     return result.take(pa.array(np.argsort(column(result, HASH), kind="stable")))
+
+
+def _unsorted(tables: list[pa.Table]) -> pa.Table:
+    names = [name for name in tables[0].column_names if name == WEIGHT or not name.startswith("_")]
+    table = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
+    return consolidate(table) if table.num_rows and (column(table, WEIGHT) < 0).any() else table

@@ -49,7 +49,7 @@ class ReadFeed:
                 rows = table.slice(first, last - first)
                 for others in left_out:
                     rows = lacking(rows, others)
-                yield from batches(self.renamed(rows))
+                yield from batches(self.renamed(rows, whole=step.whole))
 
     def paths(self, feeds: Mapping[str, Sequence[str]]) -> list[str]:
         loop, _, last = self.relation.rpartition(":")
@@ -57,9 +57,11 @@ class ReadFeed:
             return list(feeds.get(self.relation, ()))
         return [path for name in sorted(feeds) if name.startswith(f"{loop}:") for path in feeds[name]]
 
-    def renamed(self, table: pa.Table) -> pa.Table:
+    def renamed(self, table: pa.Table, *, whole: bool = False) -> pa.Table:
+        """``whole``: the instants are those of the steps in which the rows came."""
         columns = [table[f"c{o}"].cast(to_arrow(t)) for o, t in zip(self.ordinals, self.types, strict=True)]
-        instants = table[INSTANT] if INSTANT in table.column_names else pa.array(np.ones(table.num_rows, np.int32))
+        told = INSTANT in table.column_names and not whole
+        instants = table[INSTANT] if told else pa.array(np.ones(table.num_rows, np.int32))
         names = [f"c{i}" for i in range(len(columns))]
         return pa.table([*columns, table[WEIGHT], instants], names=[*names, WEIGHT, INSTANT])
 

@@ -1,40 +1,82 @@
 """d T: changes of a table without a key: each insert is +1 of its row, each delete -1, TRUNCATE - all it held.
 
 A delete of a row that is not there would take its weight below zero: it is set aside for the quarantine, never
-asserted. State: the table itself, arranged by the whole row; bounded by the table.
+asserted. State: the table itself, arranged by the whole row; bounded by the table. Of a table that its source only adds
+to, rows are kept as they come: nobody looks for one of them, and to hash and sort them is most of the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.circuit.flow import INSTANT
+from headrace.circuit.local import Local, materialized
 from headrace.circuit.operators.changes import SEQUENCE
 from headrace.circuit.operators.upsert import Contents, deletes
 from headrace.circuit.task import batches, current, gathered, keep
 from headrace.model.delivery import WEIGHT
 from headrace.model.transaction import DELETE, OPERATION, TRUNCATE
+from headrace.state.arrangement import Arrangement
 from headrace.state.keys import key_order, lookup
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
 
+if TYPE_CHECKING:
+    from headrace.circuit.build import Arranged
+
 
 class Multiset(Contents):
-    """Input ``_h``, ``_q``, ``_i``, ``_op``, ``_unchanged``, ``c0 ..``; output ``c0 ..``, ``_w``, ``_i``."""
+    """Input ``_q``, ``_i``, ``_op``, ``_unchanged``, ``c0 ..``, maybe ``_h``; output ``c0 ..``, ``_w``, ``_i``.
+
+    ``hashed``: how ``_h`` is made here where the input does not have it; then the table is one that is only added to.
+    ``as_it_came``: what it gave last is to be kept as well, by who writes it.
+    """
+
+    as_it_came = False
+
+    def __init__(
+        self, arranged: Arranged, types: tuple[str, ...], keys: tuple[int, ...], partitions: int, hashed: Local | None
+    ) -> None:
+        super().__init__(arranged, types, keys, partitions)
+        self.hashed = hashed
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
         if table is None:
             return
-        truncates = (column(table, OPERATION) == TRUNCATE).any()
+        operations = column(table, OPERATION)
+        truncates = (operations == TRUNCATE).any()
+        if self.hashed is not None:
+            self.as_it_came = not truncates and not (operations == DELETE).any()
+            if self.as_it_came:
+                rows = table.select(self.names).append_column(WEIGHT, pa.array(np.ones(table.num_rows, np.int64)))
+                yield from batches(rows.append_column(INSTANT, table[INSTANT]))
+                return
+            table = self.with_hash(table)
         signed, refused = self.truncated(table) if truncates else self.possible(table, None)
         self.set_aside(refused)
         delta = signed.select([*self.names, WEIGHT, INSTANT])
         yield from batches(consolidate(delta) if (column(signed, WEIGHT) < 0).any() else delta)
         keep(current(), self.name, merge([signed.select([HASH, WEIGHT, *self.names])]))
+
+    def with_hash(self, table: pa.Table) -> pa.Table:
+        assert self.hashed is not None
+        if HASH in table.column_names:
+            return table
+        return table.append_column(HASH, materialized(self.hashed.evaluate(table), table.num_rows))
+
+    def sorted(self, rows: pa.Table) -> pa.Table:
+        """Kept rows that are as they came."""
+        rows = self.with_hash(rows).select(self.empty.names)
+        return rows.take(pa.array(np.argsort(column(rows, HASH), kind="stable")))
+
+    def arrangement(self) -> Arrangement:
+        paths = current().runs.get(self.name, [])
+        return Arrangement(paths, self.reader, None if self.hashed is None else self.sorted)
 
     def truncated(self, table: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Each TRUNCATE as deletes of every copy of every row that was there, kept or come earlier in the step.

@@ -1,4 +1,8 @@
-"""What leaves a circuit: the step's delta, consolidated, in canonical order, checksummed and synced. No state."""
+"""What leaves a circuit: the step's delta, the same bytes whenever it is made, checksummed and synced. No state.
+
+Rows are consolidated and in canonical order. Of a circuit that keeps nothing, rows that only come are as they came:
+nothing cancels, and their order is that of the changes, whatever else was done before.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ import pyarrow as pa
 from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.task import current, gathered, keep
-from headrace.state.rows import consolidate
+from headrace.model.delivery import WEIGHT
+from headrace.state.rows import canonical, consolidate
 from headrace.state.run import HASH, checksums, column
 
 if TYPE_CHECKING:
@@ -23,16 +28,22 @@ DESCRIPTION: Columns = (("circuit", "string"), ("path", "string"), ("rows", "big
 
 
 class Publish:
-    """Writes the task's part of the delta and describes it in one row; nothing is written of an empty delta."""
+    """Writes the task's part of the delta and describes it in one row; nothing is written of an empty delta.
 
-    def __init__(self, circuit: str, *, durable: bool, consolidated: bool) -> None:
-        self.circuit, self.durable, self.consolidated = circuit, durable, consolidated
+    ``consolidated``: the rows are so already. ``stateless``: the circuit keeps nothing, and its rows come in the order
+    of the changes.
+    """
+
+    def __init__(self, circuit: str, *, durable: bool, consolidated: bool = False, stateless: bool = False) -> None:
+        self.circuit, self.durable, self.consolidated, self.stateless = circuit, durable, consolidated, stateless
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
         if table is None:
             return
-        if not self.consolidated:
+        if self.stateless and int(column(table, WEIGHT).min()) > 0:
+            table = pa.table({name: canonical(table[name]) for name in table.column_names})
+        elif not self.consolidated:
             table = consolidate(table.drop_columns([HASH]) if HASH in table.column_names else table)
             order = np.argsort(column(table, INSTANT), kind="stable")
             table = table.take(pa.array(order))
@@ -45,7 +56,7 @@ class Publish:
         )
 
 
-def publish(builder: Builder, delta: Flow, *, durable: bool) -> Flow:
+def publish(builder: Builder, delta: Flow, *, durable: bool, stateless: bool = False) -> Flow:
     """One row for each file written: ``circuit``, ``path``, ``rows``, ``sums``."""
     if builder.shape.wide:
         columns = [kept(n, t) for n, t in delta.columns]
@@ -56,4 +67,5 @@ def publish(builder: Builder, delta: Flow, *, durable: bool) -> Flow:
         delta = builder.gather(delta.select([group_hash(hashed), *columns]))
     else:
         delta = builder.alone(delta)
-    return delta.then(Publish(builder.circuit, durable=durable, consolidated=False), DESCRIPTION)
+    in_order = stateless and not builder.shape.wide
+    return delta.then(Publish(builder.circuit, durable=durable, stateless=in_order), DESCRIPTION)

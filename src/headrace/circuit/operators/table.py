@@ -6,7 +6,10 @@ A narrow step does all of it in one Python stage, as far as the key can be hashe
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from headrace.circuit.flow import CHANGE, Flow, kept
 from headrace.circuit.hashing import group_hash, key_hash
@@ -14,6 +17,7 @@ from headrace.circuit.operators.changes import by_task, changes
 from headrace.circuit.operators.multiset import Multiset
 from headrace.circuit.operators.publish import DESCRIPTION, Publish
 from headrace.circuit.operators.upsert import Upsert
+from headrace.circuit.task import keep_too
 from headrace.model.schema import Relation
 
 if TYPE_CHECKING:
@@ -24,11 +28,26 @@ if TYPE_CHECKING:
 def circuit(builder: Builder, relation: Relation) -> Flow:
     """One row for each file written: see ``publish``."""
     with builder.operator(f"{'upsert' if relation.key else 'multiset'} {relation.name}", relation.name) as operator:
-        delta = builder.counted(_delta(builder, relation, operator), operator.key)
-    return delta.then(Publish(builder.circuit, durable=False, consolidated=True), DESCRIPTION)
+        delta, stage = _delta(builder, relation, operator)
+        delta = builder.counted(delta, operator.key)
+    return delta.then(PublishTable(builder.circuit, stage), DESCRIPTION)
 
 
-def _delta(builder: Builder, relation: Relation, operator: Operator) -> Flow:
+class PublishTable(Publish):
+    """Writes a table's delta, and makes it what is kept of the step where that is the same."""
+
+    def __init__(self, circuit: str, contents: Multiset | Upsert) -> None:
+        super().__init__(circuit, durable=False, consolidated=True)
+        self.contents = contents
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for written in super().__call__(pieces):
+            if isinstance(self.contents, Multiset) and self.contents.as_it_came:
+                keep_too(self.contents.name, written.column("path")[0].as_py())
+            yield written
+
+
+def _delta(builder: Builder, relation: Relation, operator: Operator) -> tuple[Flow, Multiset | Upsert]:
     from headrace.circuit.build import TABLE
 
     types = tuple(c.type for c in relation.columns)
@@ -38,12 +57,15 @@ def _delta(builder: Builder, relation: Relation, operator: Operator) -> Flow:
     columns = [kept(n, t) for n, t in read.columns]
     values = [c for c in columns if c.name.startswith("c")]
     stage: Multiset | Upsert
+    later = None  # how rows are hashed where that is done only if somebody looks for one
     if relation.key:
         keys = tuple(relation.names.index(k) for k in relation.key)
         hashed, stage = key_hash([values[k] for k in keys]), Upsert(arranged, types, keys, partitions)
     else:
         # A map has no hash of its own; the rest of the row routes as well, and rows are compared whole.
         hashed = group_hash([v for v in values if "map<" not in v.type and "variant" not in v.type])
-        stage = Multiset(arranged, types, tuple(range(len(types))), partitions)
-    rows = by_task(builder, read.select([*columns, hashed]))
-    return rows.then(stage, (*[(v.name, v.type) for v in values], *CHANGE))
+        later = None if relation.updates else hashed.local
+        stage = Multiset(arranged, types, tuple(range(len(types))), partitions, later)
+    as_it_is = later is not None and not builder.shape.wide
+    rows = by_task(builder, read if as_it_is else read.select([*columns, hashed]))
+    return rows.then(stage, (*[(v.name, v.type) for v in values], *CHANGE)), stage

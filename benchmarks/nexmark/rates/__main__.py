@@ -1,0 +1,169 @@
+"""Every query of Nexmark by itself, from files to its last change: the product, and neighbours on the same files.
+
+python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers flink,pathway] [--rounds 1]
+
+A neighbour is installed from its registry the first time, into an environment of its own beside the data. Each answer
+of ours is held to DuckDB's over the same files before its figure counts. One JSON line a run; the last line tells the
+geometric mean of the ratios and the slowest of ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psutil
+
+from benchmarks.nexmark.rates import stream, texts
+
+PEERS = {"flink": "apache-flink==2.3.0", "pathway": "pathway==0.33.0"}
+RUNNERS = Path(__file__).with_name("peers")
+LIMIT_S, LOOK_S = 900, 0.2
+AS_TEXT = "strftime({0}, '%Y-%m-%d %H:%M:%S.%g') AS {0}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--queries", nargs="*", default=texts.names())
+    parser.add_argument("--peers", default="", help=f"with commas: {','.join(PEERS)}")
+    parser.add_argument("--rounds", type=int, default=1, help="medians of so many runs")
+    parser.add_argument("--folder", type=Path, default=Path("build/nexmark"), help="where data and neighbours lie")
+    chosen = parser.parse_args()
+    peers = [name for name in chosen.peers.split(",") if name]
+    if unknown := set(peers) - PEERS.keys():
+        parser.error(f"no neighbour is called {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    if unknown := set(chosen.queries) - set(texts.names()):
+        parser.error(f"no query is called {', '.join(sorted(unknown))}; there are {', '.join(texts.names())}")
+    data = chosen.folder / str(chosen.events)
+    stream.write(data, chosen.events)
+    _answers(data, chosen.queries)
+    if peers:
+        _as_csv(data)
+    rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    wrong = 0
+    for _ in range(chosen.rounds):
+        for query in chosen.queries:
+            for engine, command in _commands(query, data, chosen.events, peers, chosen.folder):
+                line = {"benchmark": "nexmark", "query": query, "engine": engine} | _run(command)
+                print(json.dumps(line), flush=True)
+                wrong += bool(line.get("wrong"))
+                if "per_second" in line and not line.get("wrong"):
+                    rates[engine][query].append(line["per_second"])
+    print(_summary({e: {q: statistics.median(r) for q, r in of.items()} for e, of in rates.items()}, peers))
+    return 1 if wrong else 0
+
+
+def _answers(data: Path, queries: list[str]) -> None:
+    """What each view must hold, as DuckDB has it."""
+    (data / "answers").mkdir(exist_ok=True)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone='UTC'")
+        for name in stream.RELATIONS:
+            connection.execute(f"CREATE VIEW {name} AS FROM '{data}/{name}/*.parquet'")
+        for query in queries:
+            file = data / "answers" / f"{query}.parquet"
+            if not file.exists():
+                connection.execute(f"COPY ({texts.text('duckdb', query)}) TO '{file}' (FORMAT parquet)")
+
+
+def _as_csv(data: Path) -> None:
+    """The same files for who reads no Parquet: without a header for Flink, with one and milliseconds for Pathway."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone='UTC'")
+        for file in sorted(data.glob("*/part-*.parquet")):
+            columns = ["date_time", "expires"] if file.parent.name == "auction" else ["date_time"]
+            # Pathway keeps the name ``id`` for itself.
+            renamed = "" if file.parent.name == "bid" else " RENAME (id AS id_)"
+            for kind, header, form in (("flink", "false", AS_TEXT), ("pathway", "true", "epoch_ms({0}) AS {0}")):
+                into = data / kind / file.parent.name / f"{file.stem}.csv"
+                if into.exists():
+                    continue
+                into.parent.mkdir(parents=True, exist_ok=True)
+                changed = ", ".join(form.format(column) for column in columns)
+                named = renamed if kind == "pathway" else ""
+                rows = f"SELECT * REPLACE ({changed}){named} FROM '{file}'"
+                connection.execute(f"COPY ({rows}) TO '{into}' (FORMAT csv, HEADER {header})")
+
+
+def _commands(query: str, data: Path, events: int, peers: list[str], folder: Path) -> list[tuple[str, list[str]]]:
+    answer = data / "answers" / f"{query}.parquet"
+    module = [sys.executable, "-m", "benchmarks.nexmark.rates.ours"]
+    told = ["--events", str(events)]
+    commands = [("headrace", [*module, "--data", str(data), *told, "--query", query, "--answer", str(answer)])]
+    if "flink" in peers and texts.text("flink", query):
+        text = texts.FOLDER / "flink" / f"{query}.sql"
+        runner = [_python(folder, "flink"), str(RUNNERS / "flink.py")]
+        commands.append(("flink", [*runner, "--data", str(data / "flink"), *told, "--query-text", str(text)]))
+    if "pathway" in peers:
+        runner = [_python(folder, "pathway"), str(RUNNERS / "pathway_queries.py")]
+        commands.append(("pathway", [*runner, "--data", str(data / "pathway"), *told, "--query", query]))
+    return commands
+
+
+def _python(folder: Path, peer: str) -> str:
+    """The interpreter of a neighbour's environment, which is made when there is none."""
+    python = folder / "peers" / peer / "bin" / "python"
+    if not python.exists():
+        print(f"installing {PEERS[peer]}", file=sys.stderr, flush=True)
+        subprocess.check_call([sys.executable, "-m", "venv", str(python.parent.parent)])
+        subprocess.check_call([str(python), "-m", "pip", "install", "-q", PEERS[peer]])
+    return str(python.absolute())
+
+
+def _run(command: list[str]) -> dict[str, Any]:
+    """The last JSON line that a command prints, with its processor time and peak memory where it does not tell."""
+    began = time.monotonic()
+    environment = {**os.environ, "PATHWAY_THREADS": "2", "TZ": "UTC"}
+    process = psutil.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    busy, peak = dict[int, float](), 0
+    while process.poll() is None:
+        resident = 0
+        for each in [process, *process.children(recursive=True)]:
+            try:
+                times = each.cpu_times()
+                busy[each.pid], resident = times.user + times.system, resident + each.memory_info().rss
+            except psutil.Error:
+                continue
+        peak = max(peak, resident)
+        if time.monotonic() - began > LIMIT_S:
+            for each in [*process.children(recursive=True), process]:
+                each.kill()
+        time.sleep(LOOK_S)
+    lines = [line for line in process.stdout.read().decode().splitlines() if line.startswith("{")]
+    if not lines:
+        return {"failed": process.returncode}
+    measured = {"processor_seconds": round(sum(busy.values()), 2), "peak_mib": peak >> 20}
+    return measured | json.loads(lines[-1])
+
+
+def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> str:
+    ours = rates.get("headrace", {})
+    if not ours:
+        return "no figure counts"
+    parts = []
+    for peer in peers:
+        both = [q for q in ours if q in rates.get(peer, {})]
+        if both:
+            mean = math.exp(statistics.fmean(math.log(ours[q] / rates[peer][q]) for q in both))
+            parts.append(f"{mean:.2f}x {peer}")
+    if not parts:
+        slowest = min(ours, key=lambda q: ours[q])
+        mean = math.exp(statistics.fmean(math.log(rate) for rate in ours.values()))
+        return f"geometric mean {mean:,.0f} events a second; slowest {slowest} {ours[slowest]:,.0f}"
+    least = min(((ours[q] / rates[p][q], q) for p in peers for q in ours if q in rates.get(p, {})), default=(0.0, ""))
+    return f"geometric mean {', '.join(parts)}; slowest {least[1]} {least[0]:.2f}x"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

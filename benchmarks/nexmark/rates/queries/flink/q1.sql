@@ -1,0 +1,2 @@
+SELECT auction, bidder, 908 * price AS price, CAST(TIMESTAMPDIFF(SECOND, TIMESTAMP '1970-01-01 00:00:00',
+    date_time) AS BIGINT) * 1000 + EXTRACT(MILLISECOND FROM date_time) AS dt, extra FROM bid
