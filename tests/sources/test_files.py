@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -146,6 +147,19 @@ def test_a_file_that_is_still_written_is_left_alone(tmp_path: Path) -> None:
         path.write_text(text)
         assert follower.source.poll(0.05) is None
     assert follower.take() == [[{"id": number} for number in range(8)]]
+
+
+def test_what_nobody_wrote_to_for_long_is_read_at_the_first_look(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name, minutes in (("old.csv", 5), ("new.csv", 0), ("of_a_fast_clock.csv", -5)):
+        (tmp_path / "in" / name).write_text(f"id\n{minutes}\n")
+        at = time.time() - 60 * minutes
+        os.utime(tmp_path / "in" / name, (at, at))
+    follower = Follower(tmp_path, poll_seconds=0.5)
+    began = time.monotonic()
+    assert follower.take() == [[{"id": 5}]]
+    assert time.monotonic() - began < 0.4
+    assert follower.take(2) == [[{"id": 0}], [{"id": -5}]]
 
 
 def test_json_lines_are_followed_as_they_grow(tmp_path: Path) -> None:

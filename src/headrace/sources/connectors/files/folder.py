@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,12 +21,16 @@ SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+RESTED_S = 60  # a file that was last written so long ago is not waited for: another machine's clock may be off a little
 GROWING_SCANS = 5  # JSON lines that never stop growing are read after so many scans, as far as lines are complete
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file in a scan. ``stable``: size and time are those of the scan before. ``scans``: how often it was seen."""
+    """A file in a scan. ``scans``: how often it was seen.
+
+    ``stable``: size and time are those of the scan before, or nobody has written to it for long at the first.
+    """
 
     name: str
     path: Path
@@ -75,7 +80,8 @@ class Folder:
             return None
         before = self._before.get(entry.name)
         if before is None:
-            return Seen(entry.name, self.path / entry.name, format_, stat.st_size, stat.st_mtime_ns)
+            rests = time.time_ns() - stat.st_mtime_ns > RESTED_S * 1_000_000_000
+            return Seen(entry.name, self.path / entry.name, format_, stat.st_size, stat.st_mtime_ns, rests)
         stable = (before.size, before.mtime_ns) == (stat.st_size, stat.st_mtime_ns)
         return Seen(entry.name, before.path, format_, stat.st_size, stat.st_mtime_ns, stable, before.scans + 1)
 
