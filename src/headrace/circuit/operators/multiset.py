@@ -32,17 +32,19 @@ if TYPE_CHECKING:
 class Multiset(Contents):
     """Input ``_q``, ``_i``, ``_op``, ``_unchanged``, ``c0 ..``, maybe ``_h``; output ``c0 ..``, ``_w``, ``_i``.
 
-    ``hashed``: how ``_h`` is made here where the input does not have it; then the table is one that is only added to.
-    ``as_it_came``: what it gave last is to be kept as well, by who writes it.
+    ``hashed``: how ``_h`` is made here, if that is possible: where the input does not have it, and of rows that were
+    kept as they came. ``only_added``: that they are to be. ``as_it_came``: what was given last is to be kept too, by
+    who writes it.
     """
 
     as_it_came = False
 
     def __init__(
-        self, arranged: Arranged, types: tuple[str, ...], keys: tuple[int, ...], partitions: int, hashed: Local | None
-    ) -> None:
+        self, arranged: Arranged, types: tuple[str, ...], keys: tuple[int, ...], partitions: int, hashed: Local | None,
+        *, only_added: bool,
+    ) -> None:  # fmt: skip
         super().__init__(arranged, types, keys, partitions)
-        self.hashed = hashed
+        self.hashed, self.only_added = hashed, only_added
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
@@ -50,13 +52,12 @@ class Multiset(Contents):
             return
         operations = column(table, OPERATION)
         truncates = (operations == TRUNCATE).any()
-        if self.hashed is not None:
-            self.as_it_came = not truncates and not (operations == DELETE).any()
-            if self.as_it_came:
-                rows = table.select(self.names).append_column(WEIGHT, pa.array(np.ones(table.num_rows, np.int64)))
-                yield from batches(rows.append_column(INSTANT, table[INSTANT]))
-                return
-            table = self.with_hash(table)
+        self.as_it_came = self.only_added and not truncates and not (operations == DELETE).any()
+        if self.as_it_came:
+            rows = table.select(self.names).append_column(WEIGHT, pa.array(np.ones(table.num_rows, np.int64)))
+            yield from batches(rows.append_column(INSTANT, table[INSTANT]))
+            return
+        table = self.with_hash(table)
         signed, refused = self.truncated(table) if truncates else self.possible(table, None)
         self.set_aside(refused)
         delta = signed.select([*self.names, WEIGHT, INSTANT])
@@ -64,9 +65,9 @@ class Multiset(Contents):
         keep(current(), self.name, merge([signed.select([HASH, WEIGHT, *self.names])]))
 
     def with_hash(self, table: pa.Table) -> pa.Table:
-        assert self.hashed is not None
         if HASH in table.column_names:
             return table
+        assert self.hashed is not None
         return table.append_column(HASH, materialized(self.hashed.evaluate(table), table.num_rows))
 
     def sorted(self, rows: pa.Table) -> pa.Table:

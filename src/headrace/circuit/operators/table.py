@@ -57,15 +57,15 @@ def _delta(builder: Builder, relation: Relation, operator: Operator) -> tuple[Fl
     columns = [kept(n, t) for n, t in read.columns]
     values = [c for c in columns if c.name.startswith("c")]
     stage: Multiset | Upsert
-    later = None  # how rows are hashed where that is done only if somebody looks for one
+    as_they_come = False
     if relation.key:
         keys = tuple(relation.names.index(k) for k in relation.key)
         hashed, stage = key_hash([values[k] for k in keys]), Upsert(arranged, types, keys, partitions)
     else:
         # A map has no hash of its own; the rest of the row routes as well, and rows are compared whole.
         hashed = group_hash([v for v in values if "map<" not in v.type and "variant" not in v.type])
-        later = None if relation.updates else hashed.local
-        stage = Multiset(arranged, types, tuple(range(len(types))), partitions, later)
-    as_it_is = later is not None and not builder.shape.wide
-    rows = by_task(builder, read if as_it_is else read.select([*columns, hashed]))
+        as_they_come = not relation.updates and hashed.local is not None
+        every = tuple(range(len(types)))
+        stage = Multiset(arranged, types, every, partitions, hashed.local, only_added=as_they_come)
+    rows = by_task(builder, read if as_they_come and not builder.shape.wide else read.select([*columns, hashed]))
     return rows.then(stage, (*[(v.name, v.type) for v in values], *CHANGE)), stage
