@@ -14,6 +14,7 @@ import pytest
 from running_case import Case, Running, running
 
 from headrace.engine.lost import WORKERS_LOST_MAX
+from headrace.engine.step import Stepper
 
 pytestmark = pytest.mark.spark
 
@@ -79,4 +80,16 @@ def test_a_view_that_kills_every_worker_fails_alone(project: Running, left: Path
     project.step()
     assert state(project) == {"tenfold": "failed", "plain": "live"}
     assert project.contents("plain").total() == 1
+    assert contents(project)["plain"] == [("3", "6")]
+
+
+def test_in_the_one_task_of_a_small_step_it_is_told_in_a_line(
+    project: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = Exception("stage 1.0 failed 1 times: Python worker exited unexpectedly (crashed)")
+    monkeypatch.setattr(Stepper, "at_once", lambda *_: (False, lost))
+    project.push({"t": {"insert": [[3, 3]]}})
+    project.step()
+    [told] = [record for record in caplog.records if record.name == "headrace.engine.step"]
+    assert told.getMessage().endswith("runs again: a Python worker has ended") and told.exc_info is None
     assert contents(project)["plain"] == [("3", "6")]

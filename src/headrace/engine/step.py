@@ -34,6 +34,7 @@ from headrace.log.read import LogReader
 from headrace.state.run import write_run
 
 PREPARED_MAX = 64
+RUNS_AGAIN = "step %s runs again: a Python worker has ended"
 _log = logging.getLogger(__name__)
 _runs = count()  # runs of a step and first steps: two views may start the same circuit in one step
 
@@ -92,7 +93,9 @@ class Stepper:
         done, error = (False, None) if wide else self.at_once(changed, step, name, result)
         if not done:
             self.by_level(changed, step, name, wide, result)
-            if error is not None:  # of no circuit: what it was must not stay in the dark
+            if error is not None and lost_worker(error):
+                _log.warning(RUNS_AGAIN, name)
+            elif error is not None:  # of no circuit: what it was must not stay in the dark
                 _log.warning("step %s did not work in one task, but level by level", name, exc_info=error)
         return result
 
@@ -205,7 +208,7 @@ class Stepper:
                 if not left or not lost_worker(error):
                     raise
                 left -= 1
-                _log.warning("step %s runs again: a Python worker has ended", name)
+                _log.warning(RUNS_AGAIN, name)
 
     def collect(self, rows: list[tuple[str, str, int, str]], folder: Path, result: Result) -> list[tuple[str, str]]:
         """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""
