@@ -64,7 +64,8 @@ class Contents:
             for operation, rows in parts:
                 kept = self.rows[name]
                 if key:
-                    kept = kept.join(rows.select(key), key, join_type="left anti").cast(kept.schema)
+                    # Threads would put the rows in another order each time, and so what is drawn of them.
+                    kept = kept.join(rows.select(key), key, join_type="left anti", use_threads=False).cast(kept.schema)
                 elif operation == DELETE:
                     kept = duckdb.sql("from kept except all from rows").to_arrow_table().cast(kept.schema)
                 self.rows[name] = kept if operation == DELETE else pa.concat_tables([kept, rows.cast(kept.schema)])

@@ -170,7 +170,7 @@ def _last_of_each(parts: list[tuple[int, pa.Table]], key: tuple[str, ...]) -> li
     """The parts without updates of rows that another part deletes: an update says that its row is there."""
     gone = [rows.select(list(key)) for operation, rows in parts if operation == DELETE]
     return [
-        (operation, rows.join(pa.concat_tables(gone), list(key), join_type="left anti"))
+        (operation, rows.join(pa.concat_tables(gone), list(key), join_type="left anti", use_threads=False))
         if operation == UPDATE and gone
         else (operation, rows)
         for operation, rows in parts
