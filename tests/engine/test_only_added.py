@@ -70,3 +70,33 @@ def test_rows_are_kept_as_they_come(spark: Any, tmp_path: Path, monkeypatch: pyt
         assert shop.contents("counted")["a", "8", str(sum(range(8)))] == 1
         shop.define({**VIEWS, "last": "SELECT page FROM clicks"})
         shop.verify()
+
+
+def test_a_row_that_goes_nevertheless_stops_the_view(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relations = HttpSource.relations
+
+    def appended(source: HttpSource) -> tuple[Relation, ...]:
+        return tuple(replace(r, updates=bool(r.key), append_only=not r.key) for r in relations(source))
+
+    monkeypatch.setattr(HttpSource, "relations", appended)
+    views = {
+        "most": "SELECT page, max(n) AS m FROM clicks GROUP BY page",
+        "first": "SELECT page, n FROM clicks QUALIFY row_number() OVER (PARTITION BY page ORDER BY n) = 1",
+        "counted": "SELECT page, count(*) AS c FROM clicks GROUP BY page",
+    }
+    with running(Case("shop", TABLES, {}, (), {}), tmp_path / "shop") as shop:
+        shop.define(views)
+        shop.push({"clicks": {"insert": [["b", 3], ["a", 1], ["b", 2]]}})
+        shop.step()
+        shop.verify()
+        shop.push({"clicks": {"delete": [["b", 3]]}})
+        shop.step()
+        records = shop.pipeline.catalog.views()
+        assert {name: record.state for name, record in records.items()} == {
+            "most": "failed", "first": "failed", "counted": "live",
+        }  # fmt: skip
+        for name in ("most", "first"):
+            assert "a row went from a table that rows only come to" in records[name].reason
+            assert "headrace rebuild VIEW" in records[name].reason

@@ -43,7 +43,7 @@ class Table:
 
     ``key`` names columns beside ``case_id``; a table without is a multiset. One that is not ``cased`` has no
     ``case_id``, and one history only. ``strict``: the share of changes that are set aside when the key is there
-    already, or is not there.
+    already, or is not there. ``append_only``: nothing is ever updated, deleted or emptied.
     """
 
     name: str
@@ -52,13 +52,15 @@ class Table:
     key: tuple[str, ...] = ()
     cased: bool = True
     strict: float = 0.0
+    append_only: bool = False
 
     @property
     def relation(self) -> Relation:
         columns = [Column(n, t, n not in self.key) for n, t in self.columns.items()]
         if not self.cased:
             return Relation(self.name, tuple(columns), self.key)
-        return Relation(self.name, (Column(CASE, "int", False), *columns), (CASE, *self.key) if self.key else ())
+        made = Relation(self.name, (Column(CASE, "int", False), *columns), (CASE, *self.key) if self.key else ())
+        return replace(made, updates=False, append_only=True) if self.append_only else made
 
     @property
     def key_ordinals(self) -> tuple[int, ...]:
@@ -161,6 +163,8 @@ def _few(rng: random.Random, tables: Sequence[Table], idle: bool) -> Iterator[Ta
 def _change(rng: random.Random, table: Table, contents: _Contents) -> Change:
     row = tuple(rng.choice(table.values[c]) for c in table.columns)
     chance, there = rng.random(), list(contents.rows)
+    if table.append_only:
+        return Change(table.name, INSERT, row)
     if not table.key:
         if chance < 0.4 and there:
             return Change(table.name, DELETE, contents.rows[rng.choice(there)])

@@ -109,7 +109,7 @@ def test_position_resumes_and_columns_stand(tmp_path: Path) -> None:
     assert first.source.relations() == ()
     (tmp_path / "in" / "1.jsonl").write_text(lines({"id": 1, "day": "2024-02-29"}))
     first.take()
-    relation = Relation("events", (Column("id", "bigint"), Column("day", "date")), updates=False)
+    relation = Relation("events", (Column("id", "bigint"), Column("day", "date")), updates=False, append_only=True)
     assert first.source.relations() == (relation,)
     (tmp_path / "in" / "0.jsonl").write_text(lines({"id": 2.0, "day": None}))
     again = Follower(tmp_path, first.position)
@@ -139,7 +139,7 @@ def test_declared_columns_rule(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_still_written_is_left_alone(tmp_path: Path) -> None:
-    follower = Follower(tmp_path, poll_seconds=0.15)
+    follower = Follower(tmp_path, poll_seconds=1.5)  # far longer than a write takes on a busy machine
     path = tmp_path / "in" / "a.csv"
     text = "id\n"
     for number in range(8):
@@ -155,10 +155,10 @@ def test_what_nobody_wrote_to_for_long_is_read_at_the_first_look(tmp_path: Path)
         (tmp_path / "in" / name).write_text(f"id\n{minutes}\n")
         at = time.time() - 60 * minutes
         os.utime(tmp_path / "in" / name, (at, at))
-    follower = Follower(tmp_path, poll_seconds=0.5)
+    follower = Follower(tmp_path, poll_seconds=3)
     began = time.monotonic()
     assert follower.take() == [[{"id": 5}]]
-    assert time.monotonic() - began < 0.4
+    assert time.monotonic() - began < 2.5
     assert follower.take(2) == [[{"id": 0}], [{"id": -5}]]
 
 

@@ -90,6 +90,10 @@ class ErrorRow:
     message: str
 
 
+# In relation.updates, beside 0 and 1. What does not know it takes it for 1: rightly kept, only slower.
+_APPEND_ONLY = 2
+
+
 def feed_of(name: str, version: int) -> str:
     """The name of a view version's feed."""
     return f"{name}@{version}"
@@ -104,7 +108,11 @@ class Catalog(AsideTables):
         """Tables known so far: name -> (source, relation)."""
         found = {}
         for name, source, columns, key, updates in self._rows("select * from relation order by name"):
-            found[name] = (source, Relation(name, _columns(columns), tuple(orjson.loads(key)), bool(updates)))
+            appended = updates == _APPEND_ONLY
+            known = Relation(
+                name, _columns(columns), tuple(orjson.loads(key)), bool(updates) and not appended, appended
+            )
+            found[name] = (source, known)
         return found
 
     def put_relation(self, source: str, relation: Relation) -> None:
@@ -113,7 +121,7 @@ class Catalog(AsideTables):
             source,
             _dumped(relation.columns),
             orjson.dumps(relation.key).decode(),
-            int(relation.updates),
+            _APPEND_ONLY if relation.append_only else int(relation.updates),
         )
         with self.transaction():
             self._db.execute("insert or replace into relation values (?, ?, ?, ?, ?)", values)

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.circuit.exact import Accumulators
+from headrace.circuit.extremes import Least
 from headrace.circuit.limbs import Integers, Limbs
-from headrace.circuit.slots import Groups, Slot, Sums
+from headrace.circuit.slots import Groups, Slot, State
 from headrace.model.delivery import WEIGHT
 from headrace.state.ordered_run import SUMMED
 from headrace.state.run import column
@@ -35,6 +36,7 @@ def columns(slots: Sequence[Slot], table: pa.Table) -> pa.Table:
     for i, (slot, count) in enumerate(zip(slots, groups.counts, strict=True)):
         table = table.append_column(f"{SUMMED}{i}", pa.array(count))
         for k, of in enumerate(next(sums) for _ in slot.sums):
+            assert not isinstance(of, Least), "a greatest does not add up"
             for limb, digits in enumerate(of.limbs.digits, of.limbs.low):
                 table = table.append_column(f"{SUMMED}{i}_{k}_{limb}", pa.array(digits))
             if isinstance(of, Accumulators):
@@ -47,9 +49,10 @@ def groups(slots: Sequence[Slot], totals: Mapping[str, Integers], rows: Integers
     """The accumulators that the sums of such columns make, ``rows`` being the number of rows of each."""
     none = np.zeros(len(rows), np.int64)
     counts = [totals.get(f"{SUMMED}{i}", none) for i in range(len(slots))]
-    sums: list[Sums] = []
+    sums: list[State] = []
     for i, slot in enumerate(slots):
         for k, kind in enumerate(slot.sums):
+            assert not issubclass(kind, Least)
             limbs = _limbs(totals, f"{SUMMED}{i}_{k}_", len(rows))
             specials = [totals.get(f"{SUMMED}{i}_{k}_s{n}", none) for n in range(3)]
             sums.append(Accumulators(limbs, np.stack(specials)) if issubclass(kind, Accumulators) else kind(limbs))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,8 @@ class Accumulators:
 
     limbs: Limbs
     specials: Integers
+
+    STORED: ClassVar[pa.DataType] = pa.binary()
 
     @classmethod
     def zeros(cls, count: int) -> Accumulators:
@@ -177,6 +179,8 @@ class IntegerAccumulators:
     """Exact sums of integers or of unscaled decimals, one a group; what passes through never overflows."""
 
     limbs: Limbs
+
+    STORED: ClassVar[pa.DataType] = pa.binary()
 
     @classmethod
     def zeros(cls, count: int) -> IntegerAccumulators:

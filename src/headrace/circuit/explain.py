@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.circuit import node
+from headrace.circuit.appended import AppendTopK
 from headrace.circuit.moments import OF_ONE, OF_TWO
 from headrace.circuit.operators import OPERATORS, join_operator, recursion
 from headrace.circuit.spelled import Names, Spelling
@@ -20,6 +21,7 @@ COSTS = {
     node.Sessions: "the change and the rows of its other group keys",
     node.Window: "the change and the rows of its partitions",
     node.TopK: "the change x k",
+    AppendTopK: "the change and the k rows of its partitions",
     node.Running: "the change x the reach of its frames",
     node.AsOf: "the change and the left rows from a changed right row to the next one",
     node.Limit: "the change and the rows up to the limit",
@@ -34,6 +36,7 @@ NAMES = {
     node.Regroup: "regroup",
     node.OrderedAggregate: "ordered aggregate",
     node.TopK: "top-k",
+    AppendTopK: "top-k of what only comes",
     node.Running: "running window",
     node.AsOf: "as-of join",
     node.Threshold: "filter by a value",

@@ -9,31 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.circuit import exact
+from headrace.circuit.extremes import Greatest, Least
 from headrace.circuit.limbs import Limbs
 from headrace.circuit.moments import OF_ONE, OF_TWO, Moments, Pairs
 from headrace.circuit.products import Factors, accumulate_product
 from headrace.formats.types.arrow import to_arrow
 
 Sums = exact.Accumulators | exact.IntegerAccumulators
+State = Sums | Least
 _DOUBLES, _INTEGERS = exact.Accumulators, exact.IntegerAccumulators
 
 BITWISE = ("bit_and", "bit_or", "bit_xor")
+EXTREMES = {"min": "least", "max": "greatest"}  # of values that only come: function -> kind of slot
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """State for some functions of one list of arguments.
 
-    ``kind``: "count", "sum", "moments2" and "moments4" (sums of powers up to that one), "pairs" (of products too) or
-    "bits" (how often each bit is set). ``arguments``: columns of the stage, with their types; all must be present for
-    a row to count. ``once``: the ordered values by which each distinct value counts once, or None.
+    ``kind``: "count", "sum", "least", "greatest", "moments2" and "moments4" (sums of powers up to that one), "pairs"
+    (of products too) or "bits" (how often each bit is set). ``arguments``: columns of the stage, with their types; all
+    must be present for a row to count. ``once``: the ordered values by which each distinct value counts once, or None.
     """
 
     kind: str
@@ -42,7 +45,7 @@ class Slot:
     once: int | None = None
 
     @property
-    def sums(self) -> tuple[type[Sums], ...]:
+    def sums(self) -> tuple[type[State], ...]:
         if self.kind == "sum":
             return (_DOUBLES,) if self.types[0] in ("float", "double") else (_INTEGERS,)
         return {
@@ -51,9 +54,11 @@ class Slot:
             "moments4": (_DOUBLES, _INTEGERS, _INTEGERS, _INTEGERS),
             "pairs": (_DOUBLES, _DOUBLES, _INTEGERS, _INTEGERS, _INTEGERS),
             "bits": (_INTEGERS,),
+            "least": (Least,),
+            "greatest": (Greatest,),
         }[self.kind]
 
-    def totals(self, table: pa.Table, weights: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, list[Sums]]:
+    def totals(self, table: pa.Table, weights: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, list[State]]:
         """What each segment ``starts[s]:starts[s + 1]`` of rows adds: how many count, and their sums."""
         for name in self.arguments:
             if table[name].null_count:
@@ -63,11 +68,14 @@ class Slot:
             return count, []
         if self.kind == "sum":
             return count, [_sum(table[self.arguments[0]].combine_chunks(), weights, starts)]
+        if self.kind in EXTREMES.values():
+            (made,) = self.sums
+            assert issubclass(made, Least)
+            return count, [made.accumulate(table[self.arguments[0]].combine_chunks(), weights, starts)]
         if self.kind == "bits":
             return count, [_bits(table[self.arguments[0]].combine_chunks(), weights, starts)]
-        return count, _powers(
-            self, [_doubles(table[name].combine_chunks()) for name in self.arguments], weights, starts
-        )
+        doubles = [_doubles(table[name].combine_chunks()) for name in self.arguments]
+        return count, [*_powers(self, doubles, weights, starts)]
 
 
 def _doubles(values: pa.Array) -> np.ndarray:
@@ -114,7 +122,7 @@ class Groups:
 
     rows: np.ndarray
     counts: list[np.ndarray]
-    sums: list[Sums]
+    sums: list[State]
 
     def take(self, index: np.ndarray) -> Groups:
         return Groups(self.rows[index], [c[index] for c in self.counts], [s.take(index) for s in self.sums])
@@ -169,15 +177,18 @@ class Part:
         slot, first = slots[self.slot], offsets(slots)[self.slot]
         return self.value(slot, groups.counts[self.slot], groups.sums[first : first + len(slot.sums)], wanted)
 
-    def value(self, slot: Slot, count: np.ndarray, sums: Sequence[Sums], wanted: np.ndarray) -> pa.Array:
+    def value(self, slot: Slot, count: np.ndarray, sums: Sequence[State], wanted: np.ndarray) -> pa.Array:
         """The value for each group, NULL where nothing was counted; raises where a ``wanted`` one overflows."""
         if self.function == "count":
             return pa.array(count)
+        if isinstance(sums[0], Least):
+            return sums[0].of(count, self.result)
+        added = cast(Sequence[Sums], sums)
         if self.function in BITWISE:
-            return _of_bits(self, count, sums[0])
+            return _of_bits(self, count, added[0])
         if self.function in OF_ONE or self.function in OF_TWO:
-            return _of_moments(self.function, count, sums, wanted)
-        return self._sum_or_mean(slot, count, sums[0], wanted)
+            return _of_moments(self.function, count, added, wanted)
+        return self._sum_or_mean(slot, count, added[0], wanted)
 
     def _sum_or_mean(self, slot: Slot, count: np.ndarray, total: Sums, wanted: np.ndarray) -> pa.Array:
         some = count > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.store import ViewRecord, feed_of
+from headrace.circuit.appended import only_comes, with_less_kept
 from headrace.circuit.handed import handed_type, has_months, taken_back
 from headrace.circuit.node import (
     PREVIOUS,
@@ -134,6 +135,7 @@ class Compiler:
         used: set[str] = set()
         keys: dict[str, tuple[str, ...]] = {n: r.key for n, r in tables.items()}
         columns: dict[str, tuple[str, ...]] = {n: r.names for n, r in tables.items()}
+        appended = {n for n, r in tables.items() if r.append_only}
         for name in ordered(admitted, wanted, refused):
             broken = [r for r in admitted[name].relations if r in refused]
             if broken:
@@ -146,31 +148,34 @@ class Compiler:
                 same = (
                     wanted[name].sql,
                     wanted[name].on_error == "set_aside" and name,
-                    *((r, feed, shown, keys[feed]) for r, feed, shown in reads),
+                    *((r, feed, shown, keys[feed], feed in appended) for r, feed, shown in reads),
                 )
-                lowered = lowered_before.get(same) or self.lowered(wanted[name], reads, keys, columns)
+                lowered = lowered_before.get(same) or self.lowered(wanted[name], reads, keys, columns, appended)
                 self._lowered[same] = lowered
             except HeadraceError as error:
                 refused[name] = error
                 continue
             compiled = views[name] = self.versioned(wanted[name], admitted[name], lowered, known.get(name))
             keys[compiled.feed], columns[compiled.feed] = compiled.schema.key, compiled.schema.names
+            appended |= {compiled.feed} if only_comes(compiled.root, appended) else set()
             used |= {r for r in compiled.reads if r in tables}
         told = {name: advised(error, wanted[name]) for name, error in refused.items()}
         return Compilation(views, told, frozenset(used))
 
     def lowered(
         self, definition: ViewDefinition, reads: Iterable[tuple[str, str, tuple[Column, ...]]],
-        keys: Mapping[str, tuple[str, ...]], columns: Mapping[str, tuple[str, ...]],
+        keys: Mapping[str, tuple[str, ...]], columns: Mapping[str, tuple[str, ...]], appended: Set[str],
     ) -> Lowered:  # fmt: skip
-        """``reads``: name, feed and columns of each relation that the text names."""
+        """``reads``: name, feed and columns of each relation that the text names;
+        ``appended``: feeds that only grow.
+        """
         for relation in reads:
             self.register(*relation)
         plan_of_text = self.optimized(definition)
         plan = canonical(self.catalyst, plan_of_text, for_batch=False, collations=named_in(definition.sql))
         try:
             root = lower(self.catalyst, plan)
-            root = leaving_out(root, definition)
+            root = with_less_kept(leaving_out(root, definition), appended)
             check_cost(root, definition)
             check_types(root)
         except HeadraceError as error:

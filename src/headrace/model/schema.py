@@ -23,13 +23,14 @@ class Relation:
     """A table of a source: its name in SQL, its columns in order and, when it has one, its key.
 
     A relation without a key is a multiset of rows. ``updates`` is false when the source can only ever
-    insert into it (a table without key and identity).
+    insert into it or empty it (a table without key and identity), ``append_only`` true when it cannot even do that.
     """
 
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     updates: bool = True
+    append_only: bool = False
 
     def column(self, name: str) -> Column:
         """The column of that name; ``KeyError`` when there is none."""

@@ -96,6 +96,18 @@ class Order:
         words = [word for c, s in zip(columns, chosen, strict=True) for word in _fixed(canonical(c), s)]
         return Bounds(self._numbers(words, sides) if self.width <= 8 else self._fixed_bytes(words, sides), sides)
 
+    def leading(self, columns: Sequence[Column]) -> tuple[list[npt.NDArray[Any]], bool]:
+        """Arrays of numbers that compare, the first array first, as the leading columns of fixed width do; and whether
+        those are all columns. An array in which all are equal is left out.
+        """
+        words: list[npt.NDArray[Any]] = []
+        for column, sort in zip(columns, self.columns, strict=True):
+            if fixed_width(sort.type) is None:
+                return words, False
+            found = _fixed(canonical(column), sort)
+            words += [word for word in found if len(word) and word.min() != word.max()]
+        return words, True
+
     def _numbers(self, words: list[npt.NDArray[Any]], after: npt.NDArray[np.bool_]) -> pa.Array:
         assert self.width is not None
         code, used = np.zeros(len(after), np.uint64), 0

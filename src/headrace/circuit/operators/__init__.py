@@ -7,8 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from headrace.circuit import node
+from headrace.circuit.appended import AppendTopK
 from headrace.circuit.operators import (
     aggregate,
+    append_top_k,
     as_of,
     constant,
     feed,
@@ -60,6 +62,7 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Constant: constant.delta,
     node.Window: window.delta,
     node.TopK: top_k.delta,
+    AppendTopK: append_top_k.delta,
     node.Running: running.delta,
     node.Limit: limit.delta,
     node.AsOf: as_of.delta,

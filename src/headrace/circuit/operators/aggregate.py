@@ -1,7 +1,8 @@
 """d gamma(A): for each touched group, -(its row before) +(its row after adding the group's part of dA).
 
 Exact accumulators that add and subtract: counts; sums and means; variances, correlations and regressions by exact
-sums of powers and products, rounded once; bitwise functions by how often each bit is set.
+sums of powers and products, rounded once; bitwise functions by how often each bit is set; of values that only come,
+the least and the greatest.
 State: one row of accumulators a group; bounded by the number of groups.
 """
 
@@ -19,7 +20,7 @@ from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, computed
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.moments import OF_ONE, OF_TWO
-from headrace.circuit.slots import BITWISE, Groups, Part, Slot
+from headrace.circuit.slots import BITWISE, EXTREMES, Groups, Part, Slot
 from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
@@ -97,7 +98,7 @@ class Accumulate:
         counts, sums = [f"n{i}" for i in range(len(slots))], [f"x{i}" for i in range(len(self.kinds))]
         self.stored = [*self.keys, ROWS, *counts, *sums]
         self.types: list[pa.DataType] = [*[to_arrow(t) for t in keys], pa.int64()]
-        self.types += [pa.int64()] * len(counts) + [pa.binary()] * len(sums)
+        self.types += [pa.int64()] * len(counts) + [kind.STORED for kind in self.kinds]
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
@@ -206,6 +207,8 @@ def slot_kind(accumulation: node.Accumulation) -> str:
         return "count"
     if name in BITWISE:
         return "bits"
+    if name in EXTREMES:
+        return EXTREMES[name]
     if name in OF_TWO:
         return "pairs"
     if name in OF_ONE:

@@ -161,34 +161,53 @@ def placed(
 
     What ``accumulations`` need is added up along the order; the one argument of each of ``carried`` is stored.
     """
-    content = list(fields(child))
-    values = [group_hash(keys), *change(), *[kept(name, type_text) for name, type_text in content]]
-    known: dict[str, str] = {}
+    stored = Stored(child, keys)
+    key_names = tuple(stored.name(k, "g") for k in keys)
+    ordered = tuple(stored.name(s.expression, "o") for s in order)
+    slots: list[Slot] = []
+    parts = tuple(part_of(a, slots, tuple(stored.name(e, "a") for e in a.arguments), None) for a in accumulations)
+    carried_names = tuple(stored.name(a.arguments[0], "a") for a in carried)
+    layout = Layout(stored.schema, order_of(order), key_names)
+    by = [[e.text for e in given] for given in (keys, order)]
+    text = repr(("placed", child.fingerprint, by, slots, stored.known))
+    arranged = builder.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
+    return (
+        Placed(arranged, child.names, ordered, layout, tuple(slots), parts, carried_names),
+        stored.flow(builder, child),
+    )
 
-    def stored(expression: Expression, letter: str) -> str:
+
+class Stored:
+    """What an operator stores of its input: the columns ``c0 ..``, and what keys, orders and functions compute of a
+    row, each once."""
+
+    def __init__(self, child: Node, keys: Sequence[Expression]) -> None:
+        self.content = list(fields(child))
+        self.known: dict[str, str] = {}
+        self._values = [group_hash(keys), *change(), *[kept(name, type_text) for name, type_text in self.content]]
+
+    def name(self, expression: Expression, letter: str) -> str:
+        """The stored column that holds an expression's value; a new one begins with ``letter``."""
         reference = _REFERENCE.fullmatch(expression.text)
         if reference is not None:
             return reference[1]
-        if expression.text not in known:
-            name = known[expression.text] = f"{letter}{len(known)}"
-            content.append((name, expression.type))
-            values.append(computed(name, expression))
-        return known[expression.text]
+        if expression.text not in self.known:
+            name = self.known[expression.text] = f"{letter}{len(self.known)}"
+            self.content.append((name, expression.type))
+            self._values.append(computed(name, expression))
+        return self.known[expression.text]
 
-    key_names = tuple(stored(k, "g") for k in keys)
-    ordered = tuple(stored(s.expression, "o") for s in order)
-    slots: list[Slot] = []
-    parts = tuple(part_of(a, slots, tuple(stored(e, "a") for e in a.arguments), None) for a in accumulations)
-    carried_names = tuple(stored(a.arguments[0], "a") for a in carried)
-    columns: Columns = ((HASH, "bigint"), *CHANGE, *content)
-    sorts = tuple(
-        SortColumn(to_arrow(s.expression.type), s.descending, s.nulls_last, s.expression.nullable) for s in order
-    )
-    layout = Layout(pa.schema([(n, to_arrow(t)) for n, t in content]), Order(sorts), key_names)
-    by = [[e.text for e in given] for given in (keys, order)]
-    text = repr(("placed", child.fingerprint, by, slots, known))
-    arranged = builder.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
-    flow = builder.gather(builder.delta(child).select(values))
-    return Placed(arranged, child.names, ordered, layout, tuple(slots), parts, carried_names), replace(
-        flow, columns=columns
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(name, to_arrow(type_text)) for name, type_text in self.content])
+
+    def flow(self, builder: Builder, child: Node) -> Flow:
+        """The child's delta with ``_h``, ``_w``, ``_i`` and what is stored, each key's rows in one task."""
+        columns: Columns = ((HASH, "bigint"), *CHANGE, *self.content)
+        return replace(builder.gather(builder.delta(child).select(self._values)), columns=columns)
+
+
+def order_of(order: Sequence[SortKey]) -> Order:
+    return Order(
+        tuple(SortColumn(to_arrow(s.expression.type), s.descending, s.nulls_last, s.expression.nullable) for s in order)
     )

@@ -302,7 +302,8 @@ class FilesSource(Source):
 
     def _final(self, relation: Relation) -> Relation:
         """Files only insert; with a key a later row takes the place of an earlier one."""
-        return Relation(relation.name, relation.columns, relation.key, updates=bool(relation.key))
+        keyed = bool(relation.key)
+        return Relation(relation.name, relation.columns, relation.key, updates=keyed, append_only=not keyed)
 
 
 def _changes(table: pa.Table, ordinal: int, operation: int) -> pa.Table:
