@@ -20,10 +20,10 @@ import duckdb
 import pytest
 import yaml
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 README = Path(__file__).parents[2] / "README.md"
-WAIT_S = 60
+WAIT_S = 180
 PORT = 7071  # of the tour; the test asks for a free one
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.circuit import node
-from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, computed
+from headrace.circuit.condensed import condensed
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, computed, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.moments import OF_ONE, OF_TWO
 from headrace.circuit.slots import BITWISE, EXTREMES, Groups, Part, Slot
@@ -254,7 +255,9 @@ def grouped(builder: Builder, this: node.Aggregate, stage: Accumulate) -> Flow:
 
     keys = [computed(f"g{i}", k) for i, k in enumerate(this.keys)]
     arguments = [computed(f"a{i}", e) for i, e in enumerate(arguments_of(this))]
-    changed = builder.delta(this.child).select([group_hash(this.keys), *change(), *keys, *arguments])
+    taken = [kept(v.name, v.type) for v in (*keys, *arguments)]
+    changed = condensed(builder.delta(this.child), [*keys, *arguments])
+    changed = changed.select([group_hash(taken[: len(keys)]), *change(), *taken])
     outputs = [(f"g{i}", k.type) for i, k in enumerate(this.keys)]
     outputs += [(f"v{i}", a.type) for i, a in enumerate(this.accumulations)]
     made = builder.gather(changed).then(stage, [*outputs, *CHANGE])
