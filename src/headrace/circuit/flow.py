@@ -13,11 +13,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from headrace.circuit.clocked import clocked, handed
 from headrace.circuit.handed import handed_type, taken_back, to_hand_over
 from headrace.circuit.local import Local, Reference, Select, Where
 from headrace.circuit.node import Expression, Node
 from headrace.circuit.work import noted
 from headrace.model.delivery import WEIGHT
+from headrace.state.phases import ARROW, pulled
 
 Stage = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Columns = tuple[tuple[str, str], ...]  # names and Spark SQL types
@@ -43,10 +45,14 @@ class Handed(Chain):
     """The same, its rows handed to Spark in pieces that it takes one at a time."""
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with noted():
-            for batch in super().__call__(pieces):
-                for first in range(0, batch.num_rows, OUTPUT_ROWS):
-                    yield batch.slice(first, OUTPUT_ROWS)
+        with noted(), clocked() as profiled:
+            made = self.sliced(pulled(ARROW, pieces))
+            yield from handed(made) if profiled else made
+
+    def sliced(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in super().__call__(pieces):
+            for first in range(0, batch.num_rows, OUTPUT_ROWS):
+                yield batch.slice(first, OUTPUT_ROWS)
 
 
 class Together:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from headrace.circuit.clocked import spark_job
 from headrace.circuit.task import PROPERTY
 
 REMEMBERS = frozenset({"ReusedExchangeExec", "ReusedSubqueryExec", "SubqueryExec", "SubqueryBroadcastExec",
@@ -36,6 +37,10 @@ class Prepared:
     def run(self, description: Path) -> list[tuple[str, str, int, str]]:
         """Run the plan for the step so described; the files it wrote: (circuit, path, rows, sums)."""
         self.context.setLocalProperty(PROPERTY, str(description))
+        with spark_job(self.context, description.parent):
+            return self._rows()
+
+    def _rows(self) -> list[tuple[str, str, int, str]]:
         if not self.reusable:
             # Planned anew: a frame collected twice answers from the shuffle files of the first time.
             return [(r.circuit, r.path, r.rows, r.sums) for r in self.frame.select("*").collect()]

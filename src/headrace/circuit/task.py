@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headrace.formats.types.arrow import from_arrow, to_arrow
+from headrace.state.phases import WRITE, timed
 from headrace.state.run import write_run
 
 PROPERTY = "headrace.step"
@@ -31,7 +32,8 @@ class Step:
     ``log``, ``refs``, ``after``, ``upto``: the range of commits; ``instants``: "one" (all transactions of the
     step form one instant) or "each"; ``runs``: live runs of each arrangement before the step, oldest first;
     ``feeds``: files with each relation's delta (or, when ``whole``, all of its contents); ``folder``: where
-    tasks write. ``counted``: whether they also write what their operators did, see ``work``.
+    tasks write. ``counted``: whether they also write what their operators did, see ``work``; ``profiled``: when they
+    did what, see ``clocked``.
     """
 
     log: str
@@ -44,6 +46,7 @@ class Step:
     whole: bool
     folder: str
     counted: bool = False
+    profiled: bool = False
 
     def write(self, path: Path) -> None:
         temporary = path.with_suffix(".tmp")
@@ -74,14 +77,20 @@ def partition() -> int:
     return int(_task().partitionId())
 
 
+def attempt() -> int:
+    """The id of this run of the task, one of its own in the whole session."""
+    return int(_task().taskAttemptId())
+
+
 def keep(step: Step, name: str, table: pa.Table) -> str:
     """Write a file of this task; its name tells what it is, the partition, the attempt and the rows."""
-    file = f"{name}~{partition()}~{_task().taskAttemptId()}~{table.num_rows}.arrow"
+    file = f"{name}~{partition()}~{attempt()}~{table.num_rows}.arrow"
     path = Path(step.folder) / file
     write_run(path, table)
     return os.fspath(path)
 
 
+@timed(WRITE)
 def keep_too(name: str, written: str) -> None:
     """What this task has written is a file of another name too, without a copy where the file system can do that."""
     path = Path(written).with_name("~".join([name, *Path(written).name.rsplit("~", 3)[1:]]))

@@ -42,6 +42,12 @@ class RetentionVerbs(Protocol):
     def by_hand(self, before: int | None, *, dry_run: bool, closing: bool = False) -> dict[str, Any]: ...
 
 
+class ProfileVerbs(Protocol):
+    """``headrace.engine.profile.Profiles``."""
+
+    def profile(self, view: str, steps: int, seconds: float, on_progress: Progress) -> dict[str, Any]: ...
+
+
 class PipelineVerbs(Protocol):
     """The part of ``headrace.engine.pipeline.Pipeline`` that the verbs call, from any thread."""
 
@@ -52,6 +58,9 @@ class PipelineVerbs(Protocol):
 
     @property
     def retention(self) -> RetentionVerbs: ...
+
+    @property
+    def profiles(self) -> ProfileVerbs: ...
 
     def plan(self, project: Project) -> dict[str, Any]: ...
 

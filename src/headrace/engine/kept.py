@@ -16,6 +16,7 @@ from headrace.catalog.synced import synced
 from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import Run, mergeable
 from headrace.state.ordered import merge_runs
+from headrace.state.phases import MERGE, timed
 from headrace.state.run import checksums, is_sorted, open_run, write_run
 
 _log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Kept:
             return None
         return self._combine(name, runs, 0).path if len(runs) > 1 else runs[0].path
 
+    @timed(MERGE)
     def wait_for_merges(self) -> None:
         """Merge here when the background has fallen behind."""
         for name in list(self.runs):

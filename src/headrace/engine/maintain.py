@@ -38,6 +38,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
+from headrace.state.phases import CATALOGUE, PUBLISH, phase, timed
 from headrace.state.run import checksums
 
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
@@ -151,7 +152,8 @@ class Maintainer:
         apart = self.settings.transactions == "each" if each is None else each
         shape = StepShape(rows >= WIDE_ROWS and self.settings.partitions > 1, apart)
         number = self.number + 1
-        self.catalog.record_step(number, self.frontier, upto, shape, committed_us)
+        with phase(CATALOGUE):
+            self.catalog.record_step(number, self.frontier, upto, shape, committed_us)
         result = self.take(number, self.frontier, upto, shape)
         self.kept.wait_for_merges()
         return result
@@ -188,10 +190,8 @@ class Maintainer:
                 break
             rows, upto = rows + inside, min(ref.last, end)
         upto = self.lost.bound(self.reader.refs(self.frontier, upto), self.frontier, upto)
-        newest = 0
-        for _, origin in self.reader.origins(max(self.frontier, upto - 1), upto):
-            newest = max(newest, origin.committed_us)
-        return upto, rows, newest
+        origins = self.reader.origins(max(self.frontier, upto - 1), upto)
+        return upto, rows, max((origin.committed_us for _, origin in origins), default=0)
 
     def advance(self, number: int, after: int, upto: int, shape: StepShape, *, again: bool = False) -> Result:
         """Run a step; a view whose SQL throws leaves the program, and the step runs again without it."""
@@ -248,6 +248,7 @@ class Maintainer:
             self.failures.forget([name])
         return back
 
+    @timed(PUBLISH)
     def publish(
         self, number: int, upto: int, result: Result, back: Sequence[Back], changed: set[str], aside: Sequence[SetAside]
     ) -> None:
@@ -418,9 +419,8 @@ class Maintainer:
         fresh = [o.path for o in outputs if o.feed == feed]
         if not fresh:
             return self.compact(feed)
-        bases[feed] = self.backfill.merged(
-            feed, self.number, snapshot.files(self.catalog, feed, self.number)[0] + fresh
-        )
+        before = snapshot.files(self.catalog, feed, self.number)[0]
+        bases[feed] = self.backfill.merged(feed, self.number, before + fresh)
         return bases[feed][0]
 
     # -- housekeeping ---------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from headrace.engine.ingest import Ingest
 from headrace.engine.lost import lost_spark
 from headrace.engine.maintain import Maintainer
 from headrace.engine.plan import called, changes, without_tables
+from headrace.engine.profile import Profiles
 from headrace.engine.quarantined import Quarantined
 from headrace.engine.query import query
 from headrace.engine.reopen import look_at_state, reopen
@@ -79,6 +80,7 @@ class Pipeline:
         self._waits = Waits(self)
         self.quarantine = Quarantined(self)
         self.retention = RetentionThread(self)
+        self.profiles = Profiles(self)
         self.groups = Groups(project.path)
         self.doors = threading.Lock()  # held while something enters the log and the quarantine together
         self._thread: threading.Thread | None = None
@@ -191,7 +193,7 @@ class Pipeline:
                         break
                     raise gone
                 began = time.monotonic()
-                if self.maintainer.step():
+                if self.profiles.step():
                     self.latest["steps"] += 1
                     self.latest["step_seconds"] = time.monotonic() - began
                     for deliver in self.delivers.values():

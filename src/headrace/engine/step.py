@@ -31,6 +31,7 @@ from headrace.engine.kept import Kept
 from headrace.engine.lost import WORKERS_LOST_MAX, lost_spark, lost_worker
 from headrace.engine.program import Circuit, Frames, Program
 from headrace.log.read import LogReader
+from headrace.state.phases import PLANNING, phase, recorder
 from headrace.state.run import write_run
 
 PREPARED_MAX = 64
@@ -175,7 +176,8 @@ class Stepper:
     def described(self, step: Step, folder: Path) -> Path:
         """The step's description in a file never named so before: workers keep what they read by its path."""
         path = folder / f"step.{time.time_ns()}.json"
-        replace(step, folder=str(folder), counted=self.frames.counting).write(path)
+        profiled = recorder() is not None
+        replace(step, folder=str(folder), counted=self.frames.counting, profiled=profiled).write(path)
         return path
 
     def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
@@ -226,8 +228,10 @@ class Stepper:
         """The plan of these circuits in this shape, made by ``made`` the first time; None when that makes none."""
         key = (names, shape)
         if key not in self._prepared:
-            frame = made()
+            with phase(PLANNING):
+                frame = made()
+                plan = None if frame is None else Prepared(frame)
             while len(self._prepared) >= PREPARED_MAX:
                 self._prepared.pop(next(iter(self._prepared)))
-            self._prepared[key] = None if frame is None else Prepared(frame)
+            self._prepared[key] = plan
         return self._prepared[key]

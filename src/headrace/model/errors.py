@@ -15,7 +15,7 @@ CODES: dict[str, str] = {
     "config.invalid": "A configuration value has the wrong type or form.",
     "config.secret": "A secret reference cannot be resolved.",
     "config.unknown_type": "No connector of that type exists.",
-    "config.library": "A connector needs a library that is not installed.",
+    "config.library": "A connector or a command needs a library that is not installed.",
     # sql
     "sql.syntax": "The SQL text cannot be parsed.",
     "sql.refused": "The SQL contains something that is not admitted in a view.",
@@ -89,6 +89,8 @@ CODES: dict[str, str] = {
     "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",
     "wait.timeout": "Views or sinks have not reached a write in the time given.",
     "wait.busy": "Too many wait at once.",
+    # profile
+    "profile.flame": "The flame graph of a profile cannot be drawn.",
     # internal
     "internal": "A fault in Headrace itself.",
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.state.phases import PROBE, timed
 from headrace.state.reads import READS
 from headrace.state.run import HASH, column, open_run
 
@@ -44,12 +45,14 @@ class Arrangement:
     ) -> None:
         self.paths, self.reader, self._arranged = paths, reader, arranged
 
+    @timed(PROBE)
     def all(self) -> list[pa.Table]:
         """Every row that is kept, run by run."""
         tables = [self._opened(path) for path in self.paths]
         READS[self.reader] += sum(table.num_rows for table in tables)
         return tables
 
+    @timed(PROBE)
     def probe(self, hashes: np.ndarray, columns: Sequence[str], empty: pa.Schema) -> Hits:
         """All rows whose hash is among ``hashes`` (sorted, distinct). Work: hashes x log(rows) a run, plus the hits.
 

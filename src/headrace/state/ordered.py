@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from headrace.state.order import Bounds, encode
 from headrace.state.ordered_run import Layout, OrderedRun, arrange, is_ordered, merge_ordered, summed
 from headrace.state.ordered_search import Found, Numbers, Part, Stretches
+from headrace.state.phases import PROBE, timed
 from headrace.state.places import Flags, Rows
 from headrace.state.run import HASH, merge, open_run
 
@@ -36,6 +37,7 @@ class OrderedArrangement:
     def __init__(self, paths: Sequence[str], layout: Layout, reader: str) -> None:
         self.paths, self.layout, self.reader = paths, layout, reader
 
+    @timed(PROBE)
     def groups(
         self, hashes: Numbers, keys: Sequence[pa.Array | pa.ChunkedArray] = (), more: pa.Table | None = None
     ) -> Groups:
@@ -109,28 +111,34 @@ class Groups:
         """The contents of some of the queries, each as often as it is named."""
         return Groups(self._at.take(queries))
 
+    @timed(PROBE)
     def first(self, k: int | Numbers, columns: Sequence[str] | None = None) -> Found:
         """The first ``k`` rows of each key; a row of weight w counts as w rows, the last one's is cut to fit."""
         return self._at.walk(self._at.low, k, False, columns)
 
+    @timed(PROBE)
     def last(self, k: int | Numbers, columns: Sequence[str] | None = None) -> Found:
         """The last ``k`` rows of each key, the very last first."""
         return self._at.walk(self._at.high, k, True, columns)
 
+    @timed(PROBE)
     def after(self, bounds: Bounds, k: int | Numbers, columns: Sequence[str] | None = None) -> Found:
         """The next ``k`` rows after each cut."""
         return self._at.walk(self._at.cut(bounds), k, False, columns)
 
+    @timed(PROBE)
     def before(self, bounds: Bounds, k: int | Numbers, columns: Sequence[str] | None = None) -> Found:
         """The ``k`` rows before each cut, the nearest first."""
         return self._at.walk(self._at.cut(bounds), k, True, columns)
 
+    @timed(PROBE)
     def between(
         self, low: Bounds | None = None, high: Bounds | None = None, columns: Sequence[str] | None = None
     ) -> Found:
         """All rows between two cuts; without one, from the first or to the last row."""
         return self._at.all(*self._range(low, high), columns)
 
+    @timed(PROBE)
     def count(self, low: Bounds | None = None, high: Bounds | None = None) -> Numbers:
         """How many rows (weights added) lie between two cuts."""
         start, end = self._range(low, high)
@@ -140,12 +148,14 @@ class Groups:
         """How many rows lie before each cut."""
         return self.count(high=bounds)
 
+    @timed(PROBE)
     def totals(self, low: Bounds | None = None, high: Bounds | None = None) -> dict[str, Numbers]:
         """What is added up between two cuts: for each column ``_s..`` of some run its sum, one a query."""
         start, end = self._range(low, high)
         names = dict.fromkeys(name for run in self._at.runs for name in summed(run.table))
         return {name: self._at.running(name, start, end).sum(axis=0) for name in names}
 
+    @timed(PROBE)
     def select(self, positions: Numbers, columns: Sequence[str] | None = None) -> Found:
         """The row at each position (from 0, weights counted): one a query, of weight 1, or none beyond the ends."""
         queries = np.flatnonzero((positions >= 0) & (positions < self.count()))

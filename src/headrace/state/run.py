@@ -14,6 +14,7 @@ from zlib_ng import zlib_ng
 
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
+from headrace.state.phases import MERGE, WRITE, passed, timed
 from headrace.state.rows import consolidate
 
 HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never decides equality
@@ -25,11 +26,13 @@ _COPIES = b"copies"  # in a file's footer: the sum of its weights
 _open: OrderedDict[str, pa.Table] = OrderedDict()
 
 
+@timed(WRITE)
 def write_run(path: Path, table: pa.Table) -> None:
     """Write ``table`` (sorted by ``_h``) as one record batch, under a temporary name first: all of it or nothing.
 
     An ``OSError`` names the file, which Arrow's own does not: from a task only its text arrives.
     """
+    passed(table.num_rows)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     table = table.combine_chunks()
     known = {_COPIES: str(int(column(table, WEIGHT).sum())).encode()} if WEIGHT in table.column_names else None
@@ -145,6 +148,7 @@ def column(table: pa.Table, name: str) -> np.ndarray:
     return combined
 
 
+@timed(MERGE)
 def merge(tables: list[pa.Table]) -> pa.Table:
     """One run of several: sorted by hash, weights of equal rows added, zeros dropped.
 

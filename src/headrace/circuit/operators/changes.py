@@ -17,6 +17,7 @@ from headrace.formats import recorded
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.schema import Relation
 from headrace.model.transaction import OPERATION, TRUNCATE, UNCHANGED
+from headrace.state.phases import LOG, pulled
 from headrace.state.rows import canonical
 from headrace.state.run import HASH
 
@@ -42,7 +43,7 @@ class ReadChanges:
         for _ in pieces:
             pass
         step, part, sequence = current(), partition() % self.partitions, 0
-        for number, batch in enumerate(self.read(step, self.relation.name)):
+        for number, batch in enumerate(pulled(LOG, self.read(step, self.relation.name))):
             if number % self.partitions == part:
                 yield from batches(self.changes(step, batch, sequence))
             sequence += batch.num_rows

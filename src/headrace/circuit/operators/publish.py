@@ -17,6 +17,7 @@ from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.task import current, gathered, keep
 from headrace.model.delivery import WEIGHT
+from headrace.state.phases import PUBLISH, phase
 from headrace.state.rows import canonical, consolidate
 from headrace.state.run import HASH, checksums, column
 
@@ -49,8 +50,9 @@ class Publish:
             table = table.take(pa.array(order))
         if table.num_rows == 0:
             return
-        path = keep(current(), OUTPUT + self.circuit.replace("/", "_"), table)
-        sums = checksums(Path(path), sync=self.durable) if self.durable else ""
+        with phase(PUBLISH):
+            path = keep(current(), OUTPUT + self.circuit.replace("/", "_"), table)
+            sums = checksums(Path(path), sync=self.durable) if self.durable else ""
         yield pa.record_batch(
             [[self.circuit], [path], [table.num_rows], [sums]], names=["circuit", "path", "rows", "sums"]
         )
