@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import zipimport
+from importlib.machinery import PathFinder
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads made before a fork do not survive it
+# Spark names its own archive first, whose modules are compiled at each start; those of an installed package are not.
+sys.path[:] = [
+    path
+    for path in sys.path
+    if not (path.endswith("pyspark.zip") and PathFinder.find_spec("pyspark", [p for p in sys.path if p != path]))
+]
 
 import numpy
 import pandas
