@@ -9,7 +9,7 @@ ARGS ?=
 JOBS ?= 3
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
 
-.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,8 +61,11 @@ prove: setup test-deps ## The same at every call of the control plane, and kills
 	HEADRACE_KILLS=200 $(BIN)/pytest -q -s tests/scenarios/test_kills.py --timeout=0 $(ARGS)
 	HEADRACE_KILLS=50 $(BIN)/pytest -q -s tests/scenarios/test_spark_dies.py --timeout=0 $(ARGS)
 
+bench: setup test-deps ## Run every benchmark, for hours, and write docs/reference/benchmarks.md; ARGS="--only latency many"
+	$(BIN)/python -m benchmarks.report $(ARGS)
+
 bench-quick: setup ## Measure rate, latency and work per change in a few minutes
-	$(BIN)/python -m benchmarks.quick $(ARGS)
+	$(BIN)/python -m benchmarks.report --quick $(ARGS)
 
 tpch: setup ## Maintain the 22 queries of TPC-H under refresh streams, each equal to Spark batch after every step; ARGS="--scale 0.01"
 	$(BIN)/python -m benchmarks.tpch $(ARGS)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import psutil
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from headrace.log.append import LogWriter
 from headrace.model.definition import Settings, ViewDefinition
 from headrace.model.schema import Relation
 from headrace.model.transaction import OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
+from headrace.serve import snapshot
 
 
 class Views:
@@ -70,10 +72,15 @@ class Views:
 
 
 class Memory:
-    """Peak memory of this process and all it started, in MiB, by proportional set size."""
+    """Memory of this process and all it started, in MiB, by proportional set size.
+
+    ``samples``: (seconds of the monotonic clock, MiB) of every look; ``without``: processes that do not count.
+    """
 
     def __init__(self, every_s: float = 2.0) -> None:
         self.peak = 0.0
+        self.samples: list[tuple[float, float]] = []
+        self.without: set[int] = set()
         self._every, self._stop = every_s, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -90,11 +97,11 @@ class Memory:
             total = 0
             for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
                 try:
-                    full = process.memory_full_info()
-                    total += full.pss
+                    total += 0 if process.pid in self.without else process.memory_full_info().pss
                 except psutil.Error:
                     continue
-            self.peak = max(self.peak, total / (1 << 20))
+            self.samples.append((time.monotonic(), total / (1 << 20)))
+            self.peak = max(self.peak, self.samples[-1][1])
 
 
 def processor_seconds() -> float:
@@ -107,6 +114,29 @@ def processor_seconds() -> float:
             continue
         total += times.user + times.system
     return total
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def differing(project: Path, view: str, answer: str) -> int:
+    """How many rows of a project's view are missing or too many; ``answer``: what DuckDB selects the right ones from.
+
+    Values are compared by their texts, times in UTC.
+    """
+    _, schema, held = snapshot.contents(project, view)
+    names = ", ".join(f'CAST("{column}" AS VARCHAR)' for column in schema.names)
+    both = f"SELECT {names}, _w AS w FROM held UNION ALL SELECT {names}, -1 FROM {answer}"
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone='UTC'")
+        connection.register("held", held)
+        found = connection.execute(
+            f"SELECT coalesce(sum(abs(w)), 0) FROM (SELECT sum(w) AS w FROM ({both}) GROUP BY ALL)"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
 
 
 def report(**values: Any) -> None:

@@ -1,0 +1,225 @@
+"""From the moment a transaction's append is acknowledged until its views are published, at a steady rate.
+
+python -m benchmarks.latency [--rate 10000] [--seconds 60] [--transaction 100] [--warm 10] [--window 12]
+
+Another process pushes over HTTP, each transaction at its appointed time: updates of orders, new ones in place of the
+oldest, and customers that move, so that the tables keep their size. The view joins the two and aggregates by region.
+What happens in the first ``--warm`` seconds does not count. With ``--share 0.5`` the rate is that share of the peak,
+which is found first by pushing as fast as is answered while the log may not run ahead of the views.
+
+One JSON line; ``p99_ratio`` and ``memory_ratio`` compare the last window with the first. The view is held to DuckDB
+over the rows that the other process was told were taken; the exit status is 1 when one is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+import headrace
+from benchmarks.bench import Memory, differing, report, size_of
+from benchmarks.pusher import CLIENTS, Load, client
+
+VIEW = """select c.region, count(*) as orders, sum(o.amount) as revenue
+from {orders} o join {customers} c on o.customer = c.id group by c.region"""
+TABLES = {
+    "orders": {"columns": {"id": "bigint", "customer": "bigint", "amount": "bigint"}, "key": "id"},
+    "customers": {"columns": {"id": "bigint", "region": "string"}, "key": "id"},
+}
+LOOK_S = 0.001  # between two looks at the frontier: how far a figure may be over
+PEAK_S = 20.0  # pushing as fast as is answered, of which the second half counts
+MAX_BACKLOG = 100_000  # changes that the log may be ahead of the views
+POINTS = 30  # of the series: [second, median, 99th percentile]
+LATE_S = 60.0  # to publish what is left when the pushing ends
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=float, default=10_000, help="events a second")
+    parser.add_argument("--share", type=float, help="of the peak, instead of --rate")
+    parser.add_argument("--seconds", type=float, default=60, help="that count")
+    parser.add_argument("--transaction", type=int, default=100, help="events of a transaction")
+    parser.add_argument("--warm", type=float, default=10, help="seconds before those that count")
+    parser.add_argument("--window", type=float, help="seconds of the first and the last window; a fifth by default")
+    parser.add_argument("--orders", type=int, default=100_000)
+    parser.add_argument("--customers", type=int, default=10_000)
+    parser.add_argument(
+        "--push", nargs=5, metavar=("URL", "TOKEN", "FOLDER", "RATE", "SECONDS"), help=argparse.SUPPRESS
+    )
+    chosen = parser.parse_args()
+    load = Load(chosen.transaction, chosen.orders, chosen.customers)
+    if chosen.push:
+        url, token, folder, rate, seconds = chosen.push
+        return push(load, url, token, Path(folder), float(rate), float(seconds))
+    with tempfile.TemporaryDirectory() as folder:
+        return run(Path(folder), load, chosen)
+
+
+def run(folder: Path, load: Load, chosen: argparse.Namespace) -> int:
+    project = folder / "shop"
+    make(project)
+    with headrace.open(project) as pipeline, Memory() as memory:
+        while not pipeline.ingests["load"].ready.wait(0.1):
+            pass
+        watch = Watch(pipeline)
+        pushed, rate, peak = folder / "first", chosen.rate, None
+        pushing(pipeline, memory, load, pushed, 0.0, 0.0)
+        if chosen.share:
+            before, pushed = pushed, folder / "peak"
+            began = time.monotonic()
+            pushing(pipeline, memory, load, pushed, 0.0, PEAK_S, before)
+            peak = watch.commits(began + PEAK_S / 2, began + PEAK_S) * chosen.transaction / (PEAK_S / 2)
+            rate = peak * chosen.share
+        before, pushed = pushed, folder / "steady"
+        pushing(pipeline, memory, load, pushed, rate, chosen.warm + chosen.seconds, before)
+        watch.close()
+        state = size_of(pipeline.folder / "state")
+    figures = latencies(pushed, watch, memory, chosen)
+    answer = VIEW.format(**{table: f"'{pushed}/{table}-*.parquet'" for table in TABLES})
+    wrong = differing(project, "revenue", f"({answer})")
+    report(
+        benchmark="latency", asked_per_second=round(rate), peak_per_second=peak and round(peak),
+        seconds=chosen.seconds, transaction=chosen.transaction, orders=chosen.orders, customers=chosen.customers,
+        **figures, peak_mib=round(memory.peak), state_bytes=state, wrong=wrong,
+    )  # fmt: skip
+    return 1 if wrong else 0
+
+
+def make(project: Path) -> None:
+    source = {"type": "http", "port": 0, "tables": TABLES, "max_backlog": MAX_BACKLOG}
+    files = {
+        "headrace.yaml": "name: shop\n", "sources/load.yaml": yaml.safe_dump(source),
+        "views/revenue.sql": VIEW.format(orders="orders", customers="customers"),
+    }  # fmt: skip
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+
+
+class Watch:
+    """Notes when each frontier of the views was seen first, and how long each step took."""
+
+    def __init__(self, pipeline: Any) -> None:
+        self.seen: list[tuple[float, int]] = []  # (monotonic clock, commit)
+        self.steps: list[tuple[float, float]] = []  # (monotonic clock, seconds)
+        self._frontier = self._steps = 0
+        self._pipeline, self._stop = pipeline, threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_S):
+            self._look()
+
+    def _look(self) -> None:
+        frontier, latest = self._pipeline.maintainer.frontier, self._pipeline.latest
+        if frontier > self._frontier:
+            self._frontier = frontier
+            self.seen.append((time.monotonic(), frontier))
+        if latest["steps"] > self._steps:
+            self._steps = latest["steps"]
+            self.steps.append((time.monotonic(), latest["step_seconds"]))
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()  # the last publication may be newer than the last look
+
+    def commits(self, after: float, until: float) -> int:
+        """How many were published in that time."""
+        found = [commit for at, commit in self.seen if after <= at <= until]
+        return found[-1] - found[0] if found else 0
+
+
+def pushing(
+    pipeline: Any, memory: Memory, load: Load, folder: Path, rate: float, seconds: float, before: Path | None = None
+) -> None:
+    """Let the other process push, going on from the rows in ``before``; until all is published."""
+    folder.mkdir()
+    for file in before.glob("*.parquet") if before else ():
+        file.rename(folder / file.name)
+    url = pipeline.sources["load"].endpoint()["endpoint"]
+    token = (pipeline.folder / "tokens/load").read_text().strip()
+    size = ["--transaction", load.changes, "--orders", load.orders, "--customers", load.customers]
+    command = [sys.executable, "-m", "benchmarks.latency", *size, "--push", url, token, folder, rate, seconds]
+    process = subprocess.Popen([str(part) for part in command])
+    memory.without.add(process.pid)
+    while process.poll() is None:
+        if pipeline.error is not None:
+            process.terminate()
+            raise pipeline.error
+        time.sleep(0.1)
+    assert process.returncode == 0, "the pushing process failed"
+    pipeline.wait_for(pipeline.log.end, LATE_S)
+
+
+def latencies(folder: Path, watch: Watch, memory: Memory, chosen: argparse.Namespace) -> dict[str, Any]:
+    """Figures of the transactions that count, and the two windows."""
+    rows = np.concatenate([np.load(folder / f"times-{number}.npy") for number in range(CLIENTS)])
+    began = json.loads((folder / "began").read_text()) + chosen.warm
+    due, answered, commit = (rows[rows[:, 0] >= began][:, n] for n in range(3))
+    at, frontier = (np.array(column) for column in zip(*watch.seen, strict=True))
+    published = at[np.searchsorted(frontier, commit)]
+    waited, since = (published - answered) * 1000, due - began
+    window = min(chosen.window or chosen.seconds / 5, chosen.seconds)
+    windows = {}
+    for name, first in (("first", 0.0), ("last", chosen.seconds - window)):
+        mib = [used for when, used in memory.samples if first <= when - began < first + window]
+        inside = waited[(since >= first) & (since < first + window)]
+        windows[name] = {**percentiles(inside), "mib": round(statistics.fmean(mib)) if mib else 0}
+    edges = np.linspace(0, chosen.seconds, POINTS + 1)
+    parts = [waited[(since >= first) & (since < last)] for first, last in pairwise(edges)]
+    series = [[round(float(last), 1), *percentiles(p).values()] for last, p in zip(edges[1:], parts, strict=True)]
+    took = [seconds * 1000 for when, seconds in watch.steps if began <= when]
+    return {
+        "rate": round(len(commit) * chosen.transaction / (answered.max() - began)), "transactions": len(commit),
+        **percentiles(waited), "max_ms": round(float(waited.max()), 1),
+        "due_p99_ms": percentiles((published - due) * 1000)["p99_ms"],
+        "answer_p99_ms": percentiles((answered - due) * 1000)["p99_ms"],
+        "steps": len(took), "step_ms": round(statistics.median(took), 1), "window_s": window, "windows": windows,
+        "p99_ratio": round(windows["last"]["p99_ms"] / windows["first"]["p99_ms"], 2),
+        "memory_ratio": round(windows["last"]["mib"] / max(1.0, windows["first"]["mib"]), 3), "series": series,
+    }  # fmt: skip
+
+
+def percentiles(values: np.ndarray) -> dict[str, float]:
+    if not len(values):
+        return {"p50_ms": 0.0, "p99_ms": 0.0}
+    return {f"p{part}_ms": round(float(np.percentile(values, part)), 1) for part in (50, 99)}
+
+
+def push(load: Load, url: str, token: str, folder: Path, rate: float, seconds: float) -> int:
+    """One thread a client; the first to arrive find an empty table and fill it."""
+    began = time.monotonic() + 0.5
+    (folder / "began").write_text(json.dumps(began))
+    failed: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            client(load, number, url, token, folder, began, rate, seconds)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

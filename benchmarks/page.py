@@ -1,0 +1,171 @@
+"""docs/reference/benchmarks.md from the runs that were kept; nothing on it is written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.workloads import WORKLOADS, Figure, Workload
+
+HEAD = """# Benchmarks
+
+<!-- Written by `make bench` from what it measured; edit benchmarks/workloads.py, not this page. -->
+
+Each figure is of one run on one machine, by the command under its table. "Load" is the number of processes that wanted
+a core when a line was printed: beside other work what the clock says is worse than the machine is, what a processor's
+time says hardly. A goal is judged at the size that it is asked for and at no other.
+[Figures](figures.md) has what was measured one by one, and why it is so."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a program, as it is kept: ``exit`` is its status, ``date`` when it began (UTC)."""
+
+    workload: str
+    command: str
+    commit: str
+    date: str
+    cores: int
+    exit: int
+    lines: Sequence[Mapping[str, Any]]
+
+
+def command(workload: Workload, arguments: Sequence[str] | None = None) -> str:
+    """As somebody would type it; ``arguments`` in place of the workload's own."""
+    module, *own = workload.command
+    return " ".join(["python", "-m", module, *(own if arguments is None else arguments)])
+
+
+def newest(runs: Sequence[Run]) -> dict[str, Run]:
+    """The run of each workload that counts: the last one at its own size, or else the last one."""
+    found: dict[str, Run] = {}
+    for workload in WORKLOADS:
+        every = sorted((run for run in runs if run.workload == workload.name), key=lambda run: run.date)
+        whole = [run for run in every if run.command == command(workload)]
+        if every:
+            found[workload.name] = (whole or every)[-1]
+    return found
+
+
+def page(runs: Sequence[Run], plotted: Collection[str] = ()) -> str:
+    """``plotted``: workloads that have a drawing, beside the page in ``benchmarks/NAME.svg``."""
+    counting, parts = newest(runs), [HEAD]
+    for workload in WORKLOADS:
+        if workload.name in counting:
+            parts.append("\n".join(_section(workload, counting[workload.name], workload.name in plotted)))
+    missing = [w for w in WORKLOADS if w.name not in counting]
+    if missing:
+        parts.append("## Not measured yet\n\n" + "\n".join(f"- {w.title}: `{command(w)}`" for w in missing))
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(workload: Workload, run: Run, plotted: bool) -> Iterator[str]:
+    whole = run.command == command(workload)
+    yield f"## {workload.title}\n"
+    if not whole:
+        asked = command(workload)
+        yield f"**Not at that size:** these are figures of `{run.command}`; what is asked for is `{asked}`.\n"
+    if run.exit:
+        yield f"**The program ended with status {run.exit}: something was wrong, and no goal is met.**\n"
+    if workload.figures:
+        yield "| figure | measured | goal | |\n|---|---|---|---|"
+        yield from (_row(figure, run, whole) for figure in workload.figures if found(figure, run) is not None)
+    else:
+        yield "| line | printed |\n|---|---|"
+        yield from (_printed(line) for line in run.lines)
+    if plotted:
+        yield f"\n![{workload.title}](benchmarks/{workload.name}.svg)"
+    loads = sorted({line["load"] for line in run.lines if "load" in line})
+    load = f", load {' to '.join(f'{each:g}' for each in dict.fromkeys((loads[0], loads[-1])))}" if loads else ""
+    yield f"\n`{run.command}`, {run.cores} cores{load}, commit {run.commit}, {run.date[:10]}."
+
+
+def found(figure: Figure, run: Run) -> Any:
+    """The figure's value in the last line that has it; None when there is none. Of a list or table: how many."""
+    for line in reversed(run.lines):
+        value: Any = line
+        for key in figure.key.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None and all(line.get(key) == wanted for key, wanted in figure.where.items()):
+            return value
+    return None
+
+
+def met(figure: Figure, value: float) -> bool:
+    """Whether a value is within the figure's goal."""
+    return (figure.most is None or value <= figure.most) and (figure.least is None or value >= figure.least)
+
+
+def _row(figure: Figure, run: Run, whole: bool) -> str:
+    value = found(figure, run)
+    bounds = (("at most", figure.most), ("at least", figure.least))
+    goal = ", ".join(f"{word} {shown(bound, figure.unit)}" for word, bound in bounds if bound is not None)
+    verdict = "" if not goal else "not judged at this size"
+    if goal and (whole or run.exit):
+        verdict = "met" if met(figure, value) and not run.exit else "**missed**"
+    return f"| {figure.label} | {shown(value, figure.unit)} | {goal} | {verdict} |"
+
+
+def shown(value: float, unit: str = "") -> str:
+    """A number as a reader wants it; bytes in MiB."""
+    if unit == "bytes":
+        value, unit = round(value / (1 << 20), 1), "MiB"
+    return f"{value:,} {unit}".strip()
+
+
+def _printed(line: Mapping[str, Any]) -> str:
+    name = line.get("benchmark") or line.get("name") or ""
+    scalars = {k: v for k, v in line.items() if isinstance(v, int | float | str) and v != name and k != "load"}
+    return (
+        f"| {name} | {', '.join(f'{k} {v:,}' if not isinstance(v, str) else f'{k} {v}' for k, v in scalars.items())} |"
+    )
+
+
+def draw(runs: Sequence[Run], folder: Path) -> list[str]:
+    """A drawing of each workload that has one, as ``folder/NAME.svg``; the names of those."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams |= {"svg.hashsalt": "headrace", "figure.constrained_layout.use": True, "font.size": 9}
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for name, run in newest(runs).items():
+        if run.exit or name not in DRAWINGS:
+            continue
+        figure, axes = pyplot.subplots(figsize=(6, 2.8))
+        DRAWINGS[name](axes, run)
+        axes.set_ylim(bottom=0 if axes.get_yscale() == "linear" else None)
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        pyplot.close(figure)
+        drawn.append(name)
+    return drawn
+
+
+def _over_time(axes: Any, run: Run) -> None:
+    seconds, median, most = zip(*run.lines[-1]["series"], strict=True)
+    axes.plot(seconds, most, label="99 of 100")
+    axes.plot(seconds, median, label="median")
+    axes.set(xlabel="second", ylabel="ms, acknowledged to published")
+    axes.legend()
+
+
+def _by_views(axes: Any, run: Run) -> None:
+    lines = [line for line in run.lines if line["benchmark"] == "many"]
+    axes.bar([str(line["views"]) for line in lines], [line["median_ms"] for line in lines])
+    axes.set(xlabel="views", ylabel="ms, median step")
+
+
+def _by_share(axes: Any, run: Run) -> None:
+    lines = [line for line in run.lines if line["benchmark"] == "tpch refresh"]
+    axes.bar([f"{line['share']:.2%}" for line in lines], [line["seconds"] for line in lines])
+    for engine, style in (("spark", "-"), ("duckdb", ":")):
+        axes.axhline(lines[-1][f"{engine}_s"], linestyle=style, color="black", label=f"{engine} anew")
+    axes.set(xlabel="share of all rows that a refresh changes", ylabel="s", yscale="log")
+    axes.legend()
+
+
+DRAWINGS = {"latency": _over_time, "soak": _over_time, "many": _by_views, "tpch": _by_share}

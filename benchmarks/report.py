@@ -1,0 +1,82 @@
+"""Run the benchmarks, keep what they print, and write docs/reference/benchmarks.md from what was kept.
+
+python -m benchmarks.report [--only latency many] [--quick] [--page] [--results build/bench/results.jsonl]
+
+Each run adds a line to the results: its command, commit, date and JSON lines. ``--quick`` runs small sizes in a few
+minutes and leaves the page alone; ``--page`` writes the page from what there is and runs nothing. The exit status is 1
+when a program ended with another than 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.page import Run, command, draw, page
+from benchmarks.workloads import WORKLOADS, Workload
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/reference/benchmarks.md"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=[w.name for w in WORKLOADS], metavar="NAME")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true", help="run nothing")
+    parser.add_argument("--results", type=Path, default=ROOT / "build/bench/results.jsonl")
+    chosen = parser.parse_args()
+    wanted = [w for w in WORKLOADS if w.name in (chosen.only or [w.name]) and not chosen.page]
+    if chosen.quick:
+        wanted = [w for w in wanted if w.small is not None]
+    chosen.results.parent.mkdir(parents=True, exist_ok=True)
+    status = 0
+    for workload in wanted:
+        run = measured(workload, workload.small if chosen.quick else None)
+        status |= run.exit != 0
+        with chosen.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(run)) + "\n")
+    if not chosen.quick:
+        runs = kept(chosen.results)
+        PAGE.write_text(page(runs, draw(runs, PAGE.with_suffix(""))), encoding="utf-8")
+    return status
+
+
+def measured(workload: Workload, arguments: Sequence[str] | None) -> Run:
+    """Run it, its lines shown as they come."""
+    began, text = datetime.now(UTC).isoformat(timespec="seconds"), command(workload, arguments)
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+    lines = []
+    with subprocess.Popen([sys.executable, *text.split()[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            if line.startswith("{"):
+                lines.append(json.loads(line))
+    return Run(workload.name, text, commit(), began, os.cpu_count() or 1, process.returncode, lines)
+
+
+def commit() -> str:
+    """The commit that was measured, with a + when files differ from it."""
+    told = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    return subprocess.run(told, cwd=ROOT, check=False, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+def kept(results: Path) -> list[Run]:
+    """All runs in the results, in order."""
+    if not results.exists():
+        return []
+    return [Run(**json.loads(line)) for line in results.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""What keeping the 22 queries of TPC-H costs beside computing them anew.
+
+python -m benchmarks.tpch.cost [--scale 1] [--shares 0.0001 0.001 0.01] [--steps 5] [--seed 1] [--memory 2g]
+
+All views are one pipeline, defined over filled tables; each step then takes one refresh transaction that changes such
+a share of all rows. Spark and DuckDB compute the queries over Parquet files of the same rows, each in a process of its
+own, as they come and warm: the best of three rounds counts. At the end every view is held to Spark batch; the exit
+status is 1 when one differs. One JSON line for the load, one for each share, one for the state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.bench import Memory, processor_seconds, report, size_of
+from benchmarks.held import Held
+from benchmarks.tpch.refresh import Refresh
+from benchmarks.tpch.tables import QUERIES, generate, relations
+from headrace.engine.session import open_session
+from headrace.model.definition import Settings
+from headrace.model.transaction import INSERT
+
+WARM = 2  # steps of a share that do not count
+PART = 1_000_000  # rows of a transaction that fills a table
+ENGINES = ("spark", "duckdb")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.0001, 0.001, 0.01])
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--memory", default="2g", help="of each JVM")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tables = generate(chosen.scale, folder / "rows")
+        anew = {engine: batch(folder / "rows", engine, chosen.memory) for engine in ENGINES}
+        settings = Settings(driver_memory=chosen.memory)
+        spark = open_session(settings)
+        held = Held(spark, folder / "held", relations(tables), QUERIES, settings)
+        with Memory() as memory:
+            began = time.perf_counter()
+            for table, rows in tables.items():
+                for first in range(0, rows.num_rows, PART):
+                    held.append({table: [(INSERT, rows.slice(first, PART))]})
+            appended = time.perf_counter() - began
+            busy = processor_seconds()
+            built = held.define()
+            busy = processor_seconds() - busy
+            report(
+                benchmark="tpch load", scale=chosen.scale, rows=sum(rows.num_rows for rows in tables.values()),
+                append_s=round(appended, 1), define_s=round(built, 1), define_processor_s=round(busy, 1),
+                spark_cold_s=anew["spark"][0][0], spark_cold_processor_s=anew["spark"][0][1],
+                spark_warm_s=min(anew["spark"])[0], duckdb_s=min(anew["duckdb"])[0],
+                define_to_spark_cold=round(built / anew["spark"][0][0], 2),
+                view_s={e["view"]: e["seconds"] for e in held.events if e["event"] == "view.built"},
+            )  # fmt: skip
+            steps = [(share, *refreshed(held, chosen.seed, share, chosen.steps)) for share in chosen.shares]
+            held.maintainer.checkpoint()
+            state, log = size_of(folder / "held/state"), size_of(folder / "held/log")
+        different = held.compare()
+        held.close()
+        spark.stop()
+        anew = {engine: batch(folder / "held", engine, chosen.memory) for engine in ENGINES}
+        ended = sum(file.stat().st_size for file in (folder / "held").glob("*.parquet"))
+    best = {engine: min(rounds) for engine, rounds in anew.items()}
+    for share, changes, seconds, busy in steps:
+        report(
+            benchmark="tpch refresh", scale=chosen.scale, share=share, steps=chosen.steps, changes=changes,
+            seconds=round(seconds, 3), processor_seconds=round(busy, 2), spark_s=best["spark"][0],
+            spark_processor_s=best["spark"][1], duckdb_s=best["duckdb"][0],
+            spark_to_step=round(best["spark"][0] / seconds, 1), duckdb_to_step=round(best["duckdb"][0] / seconds, 2),
+            processor_spark_to_step=round(best["spark"][1] / busy, 1),
+        )  # fmt: skip
+    report(
+        benchmark="tpch state", scale=chosen.scale, state_bytes=state, log_bytes=log, parquet_bytes=ended,
+        state_to_parquet=round(state / ended, 2), peak_mib=round(memory.peak), wrong=len(different),
+        different=different,
+    )  # fmt: skip
+    return 1 if different else 0
+
+
+def refreshed(held: Held, seed: int, share: float, steps: int) -> tuple[int, float, float]:
+    """Medians of such steps: (changes, seconds, seconds of a processor)."""
+    refresh = Refresh(held.contents, seed)
+    found = []
+    for step in range(WARM + steps):
+        every = sum(rows.num_rows for rows in held.contents.rows.values())
+        changes = held.append(refresh.transaction(max(1, round(share * every))))
+        busy = processor_seconds()
+        seconds = held.step()
+        if step >= WARM:
+            found.append((changes, seconds, processor_seconds() - busy))
+    changes, seconds, busy = (statistics.median(values) for values in zip(*found, strict=True))
+    return round(changes), seconds, busy
+
+
+def batch(folder: Path, engine: str, memory: str) -> list[tuple[float, float]]:
+    """The seconds of each round, of the clock and of a processor, by a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.tpch.batch", "--data", str(folder), "--engine", engine]
+    done = subprocess.run([*command, "--memory", memory], check=True, stdout=subprocess.PIPE, text=True)
+    return [(seconds, busy) for seconds, busy in json.loads(done.stdout.splitlines()[-1])["rounds"]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""What is measured, how, and what is asked of it: ``benchmarks.report`` runs this list and writes its page from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value in the lines that a program prints.
+
+    ``key``: its name in a line, with points into what is nested; ``where``: what else such a line says, of which the
+    last one counts. ``most`` and ``least``: the goal, in ``unit``; it is judged at the workload's own size alone.
+    """
+
+    label: str
+    key: str
+    unit: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    most: float | None = None
+    least: float | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """``command``: module and arguments, the size that is asked for; ``small``: arguments of a quick look, if any.
+
+    Without ``figures`` every value that is printed stands on the page.
+    """
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    small: tuple[str, ...] | None = None
+    figures: tuple[Figure, ...] = ()
+
+
+LATENCY = (
+    Figure("rate that was reached", "rate", "events a second"),
+    Figure("append acknowledged to published, median", "p50_ms", "ms"),
+    Figure("append acknowledged to published, 99 of 100", "p99_ms", "ms"),
+    Figure("the longest", "max_ms", "ms"),
+    Figure("appointed time to published, 99 of 100", "due_p99_ms", "ms"),
+    Figure("steps", "steps"),
+    Figure("median step", "step_ms", "ms"),
+    Figure("99 of 100, the last window to the first", "p99_ratio"),
+    Figure("memory, the last window to the first", "memory_ratio"),
+    Figure("peak memory of all processes", "peak_mib", "MiB"),
+    Figure("state", "state_bytes", "bytes"),
+    Figure("rows of the view that differ from DuckDB's", "wrong", most=0),
+)
+
+
+def _asked(figures: tuple[Figure, ...], **goals: Mapping[str, float]) -> tuple[Figure, ...]:
+    """The figures, those named by their keys with goals."""
+    return tuple(Figure(f.label, f.key, f.unit, f.where, **goals[f.key]) if f.key in goals else f for f in figures)
+
+
+def _refresh(share: float, least: float | None = None) -> tuple[Figure, ...]:
+    """What a refresh of that share of the rows costs; ``least``: how often it must go into Spark's recomputation."""
+    where, part = {"benchmark": "tpch refresh", "share": share}, f"{share:.2%} of the rows"
+    return (
+        Figure(f"refresh of {part}", "seconds", "s", where),
+        Figure(f"Spark anew, as often as a refresh of {part}", "spark_to_step", "times", where, least=least),
+        Figure(f"the same in time of a processor, {part}", "processor_spark_to_step", "times", where),
+        Figure(f"DuckDB anew, as often as a refresh of {part}", "duckdb_to_step", "times", where),
+    )
+
+
+WORKLOADS = (
+    Workload(
+        "latency",
+        "A steady 10,000 events a second through a join and an aggregate",
+        ("benchmarks.latency", "--rate", "10000", "--seconds", "60"),
+        ("--rate", "10000", "--seconds", "15", "--warm", "5"),
+        _asked(LATENCY, rate={"least": 9900}, p50_ms={"most": 150}, p99_ms={"most": 500}),
+    ),
+    Workload(
+        "soak",
+        "Thirty minutes at half the peak rate",
+        ("benchmarks.latency", "--share", "0.5", "--seconds", "1800", "--window", "300", "--warm", "60"),
+        None,
+        (
+            Figure("peak rate", "peak_per_second", "events a second"),
+            *_asked(LATENCY, p99_ratio={"most": 1.2}, memory_ratio={"most": 1.05}),
+        ),
+    ),
+    Workload(
+        "many",
+        "100 views over the same five tables, 100 changes a step",
+        ("benchmarks.many", "--views", "10", "100", "--steps", "20"),
+        ("--views", "10", "30", "--steps", "5", "--orders", "5000"),
+        (
+            Figure("median step of 10 views", "median_ms", "ms", {"benchmark": "many", "views": 10}),
+            Figure("median step of 100 views", "median_ms", "ms", {"benchmark": "many", "views": 100}),
+            Figure("time of a processor, 10 views", "processor_ms", "ms", {"benchmark": "many", "views": 10}),
+            Figure("time of a processor, 100 views", "processor_ms", "ms", {"benchmark": "many", "views": 100}),
+            Figure("the most views to the fewest", "ratio", "times", {"benchmark": "many ratio"}, most=5),
+            Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "many ratio"}, most=0),
+        ),
+    ),
+    Workload(
+        "tpch",
+        "TPC-H at scale 1, all 22 views in one pipeline",
+        ("benchmarks.tpch.cost", "--scale", "1"),
+        None,
+        (
+            Figure("defining the views over filled tables", "define_s", "s", {"benchmark": "tpch load"}),
+            Figure("the same by Spark batch, cold", "spark_cold_s", "s", {"benchmark": "tpch load"}),
+            Figure("defining to Spark batch", "define_to_spark_cold", "times", {"benchmark": "tpch load"}),
+            *_refresh(0.0001),
+            *_refresh(0.001, least=30),
+            *_refresh(0.01),
+            Figure("state to Parquet", "state_to_parquet", "times", {"benchmark": "tpch state"}, most=3),
+            Figure("peak memory of all processes", "peak_mib", "MiB", {"benchmark": "tpch state"}),
+            Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "tpch state"}, most=0),
+        ),
+    ),
+    Workload(
+        "ctr",
+        "Click-through rates of 1,000,000 events, from files to the last change",
+        ("benchmarks.ctr", "--events", "1000000"),
+        ("--events", "200000"),
+        (
+            Figure("rate", "per_second", "events a second"),
+            Figure("time of a processor", "processor_seconds", "s"),
+            Figure("peak memory of all processes", "peak_mib", "MiB"),
+            Figure("state", "state_bytes", "bytes"),
+            Figure("rows of the view that differ from DuckDB's", "wrong", most=0),
+        ),
+    ),
+    Workload(
+        "bulk",
+        "Large steps through a join and an aggregate while the state grows",
+        ("benchmarks.bulk",),
+        ("--changes", "2000000", "--narrow"),
+        (
+            Figure("rate", "per_second", "changes a second", {"benchmark": "bulk"}),
+            Figure("peak memory of all processes", "peak_mib", "MiB", {"benchmark": "bulk"}),
+        ),
+    ),
+    Workload(
+        "constant",
+        "A step of 100 changes with little and with much state",
+        ("benchmarks.constant",),
+        ("--large", "1000000", "--steps", "10"),
+        (Figure("much state to little", "ratio", "times", {"benchmark": "constant ratio"}),),
+    ),
+    Workload("nexmark", "Nexmark, each query by itself from files", ("benchmarks.nexmark.rates",)),
+    Workload("log", "The log alone", ("benchmarks.log", "--rounds", "3")),
+    Workload("recovery", "Opening a log of 10 GiB after a kill", ("benchmarks.recovery",)),
+    Workload("restart", "A start after SIGKILL beside 5,000,000 rows of state", ("benchmarks.restart",)),
+    Workload("pgoutput", "PostgreSQL's changes to Arrow", ("benchmarks.pgoutput",)),
+    Workload("binlog", "MariaDB's binary log to Arrow", ("benchmarks.binlog",)),
+    Workload("each", "A backlog of small transactions from PostgreSQL to PostgreSQL", ("benchmarks.each",)),
+    Workload("ranking", "One changed row in a large ranking", ("benchmarks.ranking",)),
+    Workload("backpressure", "A source ten times faster than its sink", ("benchmarks.backpressure",)),
+    Workload("endurance", "100,000 small steps", ("benchmarks.endurance",)),
+)

@@ -1,0 +1,89 @@
+"""Goal: the page of benchmarks says what was measured and nothing else. Method: recorded runs, and the page of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks import report
+from benchmarks.page import Run, command, page
+from benchmarks.workloads import WORKLOADS, Workload
+
+LATENCY, MANY = (next(w for w in WORKLOADS if w.name == name) for name in ("latency", "many"))
+LINE = {
+    "benchmark": "latency", "rate": 9987, "p50_ms": 132.7, "p99_ms": 521.5, "max_ms": 505.9, "state_bytes": 53810185,
+    "wrong": 0, "series": [[1.0, 120.5, 300.0], [2.0, 130.0, 410.0]], "load": 6.96,
+}  # fmt: skip
+
+
+def recorded(workload: Workload, *lines: dict[str, Any], **other: Any) -> Run:
+    made = Run(workload.name, command(workload), "abc1234", "2026-01-31T10:00:00+00:00", 2, 0, lines)
+    return replace(made, **other)
+
+
+def section(text: str, title: str) -> str:
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_each_figure_stands_beside_its_goal_with_its_verdict() -> None:
+    told = section(page([recorded(LATENCY, LINE)]), LATENCY.title)
+    assert "| append acknowledged to published, median | 132.7 ms | at most 150 ms | met |" in told
+    assert "| append acknowledged to published, 99 of 100 | 521.5 ms | at most 500 ms | **missed** |" in told
+    assert "| rate that was reached | 9,987 events a second | at least 9,900 events a second | met |" in told
+    assert "| state | 51.3 MiB |  |  |" in told
+    assert f"`{command(LATENCY)}`, 2 cores, load 6.96, commit abc1234, 2026-01-31." in told
+    assert "median step" not in told  # the line has no such figure
+
+
+def test_lines_are_told_apart_and_the_last_counts() -> None:
+    lines = [{"benchmark": "many", "views": n, "median_ms": ms} for n, ms in ((10, 99.0), (10, 40.0), (100, 180.5))]
+    told = section(page([recorded(MANY, *lines, {"benchmark": "many ratio", "ratio": 4.51, "wrong": 0})]), MANY.title)
+    assert "| median step of 10 views | 40.0 ms |" in told
+    assert "| median step of 100 views | 180.5 ms |" in told
+    assert "| the most views to the fewest | 4.51 times | at most 5 times | met |" in told
+
+
+def test_a_smaller_size_is_not_judged_and_the_asked_size_counts_however_old() -> None:
+    small = recorded(LATENCY, LINE, command=command(LATENCY, LATENCY.small), date="2026-02-01T10:00:00+00:00")
+    told = section(page([small]), LATENCY.title)
+    assert "| 132.7 ms | at most 150 ms | not judged at this size |" in told
+    assert (
+        f"**Not at that size:** these are figures of `{small.command}`; what is asked for is `{command(LATENCY)}`."
+        in told
+    )
+    older = recorded(LATENCY, {**LINE, "p50_ms": 88.0})
+    assert "| 88.0 ms | at most 150 ms | met |" in section(page([older, small]), LATENCY.title)
+
+
+def test_a_run_that_failed_meets_nothing() -> None:
+    told = section(page([recorded(LATENCY, LINE, exit=1)]), LATENCY.title)
+    assert "ended with status 1" in told and "| met |" not in told
+
+
+def test_what_has_no_figures_of_its_own_is_shown_as_printed_and_the_rest_is_named() -> None:
+    log = next(w for w in WORKLOADS if w.name == "log")
+    text = page([recorded(log, {"name": "one writer", "per_second": 1750, "load": 2.0})])
+    assert "| one writer | per_second 1,750 |" in section(text, log.title)
+    assert f"- {MANY.title}: `{command(MANY)}`" in section(text, "Not measured yet")
+
+
+def test_runs_are_kept_and_the_page_written_with_its_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, written = tmp_path / "results.jsonl", tmp_path / "benchmarks.md"
+    results.write_text(json.dumps(asdict(recorded(LATENCY, LINE))) + "\n")
+    monkeypatch.setattr(report, "PAGE", written)
+    monkeypatch.setattr(sys, "argv", ["report", "--page", "--results", str(results)])
+    assert report.main() == 0
+    assert f"![{LATENCY.title}](benchmarks/latency.svg)" in written.read_text()
+    assert "<svg" in (tmp_path / "benchmarks/latency.svg").read_text()
+
+
+def test_a_program_is_run_its_lines_kept_and_its_status_told(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = report.measured(Workload("none", "No such program", ("benchmarks.none",)), None)
+    assert missing.exit != 0 and missing.lines == []
+    done = report.measured(Workload("json", "JSON", ("timeit", "-n", "1", "-r", "1", "-s", "print('{}')")), None)
+    assert (done.exit, done.lines, done.command) == (0, [{}], "python -m timeit -n 1 -r 1 -s print('{}')")
+    assert "{}" in capsys.readouterr().out
