@@ -33,6 +33,7 @@ pytestmark = pytest.mark.spark
 TABLES = {
     "keyed": Relation("keyed", (Column("id", "int", False), Column("k", "int"), Column("s", "string")), ("id",)),
     "loose": Relation("loose", (Column("k", "int"), Column("s", "string"))),
+    "grown": Relation("grown", (Column("k", "int"), Column("s", "string")), updates=False, append_only=True),
 }
 VIEWS = {
     "projected": "SELECT id + 1 AS i, upper(s) AS u FROM keyed WHERE k > 0",
@@ -64,6 +65,8 @@ VIEWS = {
     "numbered": "SELECT id, row_number() OVER (PARTITION BY k ORDER BY s, id) AS r FROM keyed",
     "ranked": "SELECT id, percent_rank() OVER (PARTITION BY k ORDER BY s) AS r FROM keyed",
     "first_ranks": "SELECT k, id FROM keyed QUALIFY rank() OVER (PARTITION BY k ORDER BY s DESC) <= 1",
+    "first_grown": "SELECT k, s FROM grown QUALIFY row_number() OVER (PARTITION BY k ORDER BY s DESC) <= 1",
+    "most_grown": "SELECT s, max(k) AS m FROM grown GROUP BY s",
     "first_rows": "SELECT k, s FROM loose ORDER BY s DESC LIMIT 2 OFFSET 1",
     "shared_once": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE n > 1",
     "shared_again": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE t = 'a'",
@@ -72,9 +75,18 @@ STEPS: tuple[dict[str, list[tuple[int, tuple[Any, ...]]]], ...] = (
     {
         "keyed": [(INSERT, (1, 1, "a")), (INSERT, (2, 1, "b")), (INSERT, (3, None, None))],
         "loose": [(INSERT, (1, "a")), (INSERT, (1, "a")), (INSERT, (2, "c"))],
+        "grown": [(INSERT, (1, "a")), (INSERT, (1, "b")), (INSERT, (None, None))],
     },
-    {"keyed": [(INSERT, (4, 2, "d")), (DELETE, (1, None, None))], "loose": [(DELETE, (1, "a"))]},
-    {"keyed": [(INSERT, (2, 2, "b")), (INSERT, (3, 1, "z"))], "loose": [(INSERT, (None, "a")), (DELETE, (2, "c"))]},
+    {
+        "keyed": [(INSERT, (4, 2, "d")), (DELETE, (1, None, None))],
+        "loose": [(DELETE, (1, "a"))],
+        "grown": [(INSERT, (1, "c")), (INSERT, (2, "a"))],
+    },
+    {
+        "keyed": [(INSERT, (2, 2, "b")), (INSERT, (3, 1, "z"))],
+        "loose": [(INSERT, (None, "a")), (DELETE, (2, "c"))],
+        "grown": [(INSERT, (1, "d")), (INSERT, (3, "a"))],
+    },
 )
 
 
