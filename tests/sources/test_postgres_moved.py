@@ -24,6 +24,7 @@ __all__ = ["database", "postgres_server", "shop"]  # fixtures
 
 pytestmark = pytest.mark.postgres
 
+PAUSE_SECONDS = 0.3
 Contents = dict[int, dict[str, Counter[tuple[Any, ...]]]]  # by transaction and table
 LARGE = "(SELECT string_agg(md5(g::text || '{0}'), '') FROM generate_series(1, 120) g)"  # 3,840 bytes: out of line
 TABLES = (
@@ -88,8 +89,10 @@ class Writer:
         for _ in range(transactions):
             self.transaction()
 
-    def run_until(self, enough: threading.Event) -> None:
-        while not enough.is_set():
+    def run_until(self, enough: threading.Event, burst: int = 60) -> None:
+        """A burst, then so slowly that whoever follows finds nothing new now and then, on any machine."""
+        self.run(burst)
+        while not enough.wait(PAUSE_SECONDS):
             self.transaction()
 
     def transaction(self) -> None:
