@@ -7,6 +7,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 JOBS ?= 3
+# Commands and workers start in half the time when the package is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
 
 .PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres docs clean

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from rules.tree import Tree
 
+from headrace.cli.main import GROUPS, SECTIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 # A command at the start of a line of code (after a prompt or the folder of .venv), or in inline code.
 COMMAND = re.compile(r"(?:^\$?[ \t]*|`)(?:\.venv/bin/)?headrace ([a-z][a-z-]*)", re.MULTILINE)
@@ -26,9 +28,21 @@ def python(*arguments: str) -> str:
 
 
 def test_the_command_line_loads_without_spark_and_arrow() -> None:
-    loaded = python("-c", "import sys, headrace.cli.main; print(*sys.modules)").split()
+    loaded = python("-c", "import sys; from headrace.cli.main import app; app(); print(*sys.modules)").split()
     heavy = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "duckdb", "fastapi"}
     assert heavy.isdisjoint(loaded), f"loaded at start: {sorted(heavy.intersection(loaded))}"
+
+
+def test_every_file_of_commands_is_a_command_that_help_shows() -> None:
+    groups = {name for section in SECTIONS.values() for name in section if name in GROUPS}
+    verbs = {name for section in SECTIONS.values() for name in section} - groups
+    waiting = sorted(groups)
+    while waiting:
+        group = waiting.pop()
+        for verb in GROUPS[group][1]:
+            (waiting.append if f"{group} {verb}" in GROUPS else verbs.add)(f"{group} {verb}")
+    files = {path.stem for path in (ROOT / "src/headrace/cli/commands").glob("*.py")} - {"__init__"}
+    assert {verb.replace(" ", "_") for verb in verbs} == files
 
 
 def test_documents_name_only_commands_that_exist() -> None:

@@ -87,7 +87,7 @@ def test_a_row_is_shown_dropped_and_tried_again(shop: Running) -> None:
     assert shop.contents("rated") == rows((1, 10), (2, 10), (3, 5), (8, 10))
 
     def command(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["quarantine", *arguments, "--project", str(shop.folder)])
+        done = CliRunner().invoke(app(), ["quarantine", *arguments, "--project", str(shop.folder)])
         assert done.exit_code == 0, done.output
         return done.output
 

@@ -51,7 +51,7 @@ def dead_modules(tree: Tree) -> Iterator[str]:
 
 
 def _mentioned(tree: Tree, path: str, package: str) -> list[str]:
-    """The modules a file imports, at its top or later, or names in a string as registries do."""
+    """The modules a file imports, at its top or later, or names in a string as registries do ("a.b." names a folder)."""
     found = []
     for node in ast.walk(tree.syntax(path)):
         if isinstance(node, ast.Import):
@@ -65,6 +65,8 @@ def _mentioned(tree: Tree, path: str, package: str) -> list[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
             module = node.value.partition(":")[0]
             found += [module, module.rpartition(".")[0]]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value[:-1]):
+            found += [name for name in tree.modules if name.rpartition(".")[0] + "." == node.value]
     return found
 
 
