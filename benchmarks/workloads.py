@@ -88,6 +88,23 @@ WORKLOADS = (
         ),
     ),
     Workload(
+        "pgbench",
+        "From a commit in PostgreSQL to a reader of another one, beside pgbench",
+        ("benchmarks.pgbench", "--rate", "500", "--seconds", "60"),
+        ("--rate", "500", "--seconds", "15", "--warm", "5", "--scale", "1"),
+        (
+            Figure("transactions of pgbench", "rate", "a second"),
+            Figure("committed to seen in the sink, median", "p50_ms", "ms", most=250),
+            Figure("committed to seen in the sink, 99 of 100", "p99_ms", "ms"),
+            Figure("the longest", "max_ms", "ms"),
+            Figure("changes that were waited for", "changes"),
+            Figure("looks at the sink", "looks"),
+            Figure("rows that were half a transaction", "torn", most=0),
+            Figure("peak memory of all processes", "peak_mib", "MiB"),
+            Figure("rows of the view that differ from the server's own", "wrong", most=0),
+        ),
+    ),
+    Workload(
         "many",
         "100 views over the same five tables, 100 changes a step",
         ("benchmarks.many", "--views", "10", "100", "--steps", "20"),

@@ -5,6 +5,8 @@ Method: the real coordinator, catalogue and kept state; a stand-in for steps wri
 
 from __future__ import annotations
 
+import errno
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.catalog.store import Catalog
+from headrace.engine import kept
 from headrace.engine.maintain import Maintainer
 from headrace.engine.reopen import look_at_state
 from headrace.engine.step import Result
@@ -26,7 +29,7 @@ from headrace.model.transaction import OPERATION, ORDINAL, TransactionBatch, Tra
 from headrace.serve import sound
 from headrace.state.run import write_run
 
-CHECKPOINT_S, STEP_S = 3.0, 0.2
+CHECKPOINT_S, STEP_S, WAIT_S = 3.0, 0.2, 20.0
 
 
 class Slow(Maintainer):
@@ -58,7 +61,10 @@ class Engine:
         self.maintainer.tidy()
 
     def durable(self) -> int:
-        """The step that a start goes on from."""
+        """The step that a start goes on from, once what is on its way to the disk is there."""
+        while self.maintainer.durable.writing:
+            time.sleep(0.01)
+            self.maintainer.tidy()
         found = self.catalog.checkpoint()
         return found[0] if found else 0
 
@@ -85,6 +91,45 @@ def test_state_is_durable_before_much_of_it_would_be_done_again(engine: Engine) 
     assert engine.durable() == 3
 
 
+def test_a_disk_that_takes_long_holds_up_no_step(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, at = threading.Event(), kept.checksums
+    monkeypatch.setattr(kept, "checksums", lambda *a, **k: (slow.wait(WAIT_S), at(*a, **k))[1])
+    for _ in range(6):
+        engine.step()
+    assert engine.maintainer.durable.writing and engine.catalog.checkpoint() is None and engine.maintainer.number == 6
+    slow.set()
+    assert engine.durable() == 3, "as it was when the writing began, not as it is now"
+    found = engine.catalog.checkpoint()
+    assert found is not None and [Path(path).parent.name for path, *_ in found[1]["a1"]] == ["1.0", "2.0", "3.0"]
+    engine.step()
+    assert engine.durable() == 7, "of the steps meanwhile three had taken long enough"
+
+
+def test_what_waits_for_the_disk_is_given_up_when_state_is_made_durable_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, at = threading.Event(), kept.checksums
+    monkeypatch.setattr(kept, "checksums", lambda *a, **k: (slow.wait(WAIT_S), at(*a, **k))[1])
+    for _ in range(4):
+        engine.step()
+    threading.Timer(0.2, slow.set).start()
+    engine.maintainer.checkpoint()
+    assert engine.durable() == 4 and not engine.maintainer.durable.writing
+    engine.maintainer.tidy()
+    assert engine.durable() == 4
+
+
+def test_what_a_disk_refuses_beside_ends_the_engine(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kept, "checksums", full)
+    with pytest.raises(OSError, match="No space left"):
+        for _ in range(5):
+            engine.step()
+    assert engine.catalog.checkpoint() is None
+
+
 def test_what_a_start_does_again_counts_for_the_next(tmp_path: Path) -> None:
     killed = Engine(tmp_path)
     killed.step()
@@ -101,6 +146,7 @@ def test_what_a_start_does_again_counts_for_the_next(tmp_path: Path) -> None:
 def test_state_is_read_through_once_and_beside(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         engine.step()
+    assert engine.durable() == 3
     read: list[Path] = []
     damage = sound.damage
     monkeypatch.setattr(sound, "_known", type(sound._known)())
@@ -116,6 +162,7 @@ def test_state_is_read_through_once_and_beside(engine: Engine, monkeypatch: pyte
 def test_damage_is_told_by_the_recovery_that_follows(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         engine.step()
+    assert engine.durable() == 3
     found = engine.catalog.checkpoint()
     assert found is not None
     ((first, *_), *_) = found[1]["a1"]

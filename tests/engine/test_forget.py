@@ -99,7 +99,7 @@ def test_a_sink_that_was_away_for_long_lacks_nothing(tmp_path: Path, seed: int) 
         if rng.random() < 0.03:
             feed.compact()
         if rng.random() < 0.05:
-            files = forget(feed.catalog, feed.number, 3 * feed.number, {RECORD.feed}, {})
+            files = forget(feed.catalog, feed.number, feed.number, 3 * feed.number, {RECORD.feed}, {})
             for path in tmp_path.glob("*.arrow"):
                 if str(path) not in files:
                     path.unlink()
@@ -123,7 +123,7 @@ def test_contents_at_a_commit_that_nobody_needs_are_an_error_once_they_are_forgo
     for _ in range(RETAINED_STEPS + 20):
         feed.step()
     feed.compact()
-    forget(feed.catalog, feed.number, 3 * feed.number, {RECORD.feed}, {})
+    forget(feed.catalog, feed.number, feed.number, 3 * feed.number, {RECORD.feed}, {})
     kept = feed.number - RETAINED_STEPS
     assert rows(snapshot.added(RECORD, snapshot.as_of(feed.catalog, RECORD, 3 * kept))) == feed.held[kept]
     with pytest.raises(HeadraceError) as caught:
@@ -136,6 +136,6 @@ def test_a_view_that_is_gone_is_forgotten_whole(tmp_path: Path) -> None:
     for _ in range(20):
         feed.step()
     feed.compact()
-    assert forget(feed.catalog, feed.number, 3 * feed.number, set(), {}) == set()
+    assert forget(feed.catalog, feed.number, feed.number, 3 * feed.number, set(), {}) == set()
     assert feed.catalog.base(RECORD.feed) is None
     assert feed.catalog.outputs(-1, feed.number, RECORD.feed) == []

@@ -95,7 +95,7 @@ class Views:
 
     def forget(self) -> None:
         live = {record(self.version).feed}
-        kept = forget(self.catalog, self.number, self.end, live, self.needed())
+        kept = forget(self.catalog, self.number, self.number, self.end, live, self.needed())
         for file in self.folder.glob("*.arrow"):
             if str(file) not in kept:
                 file.unlink()

@@ -12,6 +12,7 @@ RETAINED_STEPS = 256  # published steps kept for readers that follow, beside wha
 def forget(
     catalog: Catalog,
     number: int,
+    durable: int,
     frontier: int,
     live: Collection[str],
     needed: Mapping[str, int] | None,
@@ -19,6 +20,7 @@ def forget(
 ) -> set[str]:
     """Forgets what lies behind step ``number`` at commit ``frontier``; the files of feeds that are named still.
 
+    ``durable``: the step of the newest checkpoint; a start runs those after it again.
     ``begin``: the commit that the log begins behind; a sink that lacks earlier ones was left behind.
     ``live``: the feeds of views that are kept. Of these stays every delta after the frontier of the slowest sink, its
     first one too, whether or not a base holds it: contents at that sink's commit are the base without those.
@@ -30,7 +32,7 @@ def forget(
     sinks = [max(begin, reached) for reached, _, _ in catalog.sinks().values()]
     slowest = min([*sinks, *readers], default=frontier)
     lacking = min((step.number for step in catalog.steps() if step.upto > slowest), default=number)
-    before = min(lacking, number - RETAINED_STEPS)
+    before = min(lacking, number - RETAINED_STEPS, durable)
     files: set[str] = set()
     with catalog.transaction():
         for record in catalog.versions():

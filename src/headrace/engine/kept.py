@@ -9,6 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Kept:
         self._coming: set[str] = set()  # merged files that are not live yet: collect() must leave them
         self._needed = threading.Event()
         self._closed = threading.Event()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="headrace-checkpoint")
         self._merger = threading.Thread(target=self._merge_always, name="headrace-merge", daemon=True)
 
     def start(self) -> None:
@@ -50,6 +52,7 @@ class Kept:
         self._needed.set()
         if self._merger.is_alive():
             self._merger.join()
+        self._writer.shutdown()
 
     def paths(self) -> dict[str, list[str]]:
         """For a step's description: paths of the live runs, oldest first."""
@@ -96,8 +99,15 @@ class Kept:
 
     def checkpoint(self) -> dict[str, Any]:
         """Make every live run durable, and return them as the catalogue keeps them, each with its checksums."""
+        return self.begin_checkpoint().result()
+
+    def begin_checkpoint(self) -> Future[dict[str, Any]]:
+        """The same of what is live now, beside: nothing may be collected until it is there. One after the other."""
         with self._lock:
             live = {name: list(runs) for name, runs in self.runs.items()}
+        return self._writer.submit(self._made_durable, live)
+
+    def _made_durable(self, live: dict[str, list[Run]]) -> dict[str, Any]:
         folders = set()
         for runs in live.values():
             for run in runs:

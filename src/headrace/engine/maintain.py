@@ -23,6 +23,7 @@ from headrace.engine.backfill import Back, Backfill, Bases, base_sums, circuits,
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled, columns
 from headrace.engine.disk import refusal
+from headrace.engine.durable import Durable
 from headrace.engine.failures import Failed, Failures, Scene, disagreeing, message, unnamed
 from headrace.engine.forget import forget
 from headrace.engine.kept import Kept
@@ -42,7 +43,6 @@ from headrace.state.phases import CATALOGUE, PUBLISH, phase, timed
 from headrace.state.run import checksums
 
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
-AGAIN = 1 / 6  # of `checkpoint_seconds`: state is made durable once the steps since have taken that long
 COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
 
 
@@ -72,9 +72,7 @@ class Maintainer:
         self.stepper: Stepper | None = None
         self.number = 0
         self.frontier = 0
-        self.checkpointed = time.monotonic()
-        self.undone_s = 0.0  # what a start would take to run the steps since the last checkpoint again
-        self.durable: dict[str, Any] = {}
+        self.durable = Durable(self.kept, catalog, settings.checkpoint_seconds)
         self.pins: dict[int, set[str]] = {}
         self.depths: dict[str, int] = {}  # of recursive queries
         self.lock = threading.Lock()  # guards ``pins`` and what other threads read: frontier, number, views
@@ -113,8 +111,9 @@ class Maintainer:
         found = self.catalog.checkpoint()
         start, self.number, self.frontier = -1, 0, 0
         if found is not None:
-            start, self.durable = found
-            self.kept.restore(self.durable)
+            start, runs = found
+            self.durable.took(start, runs)
+            self.kept.restore(runs)
         self.load(tables, views)  # as deep as the state is, and without that of views failed since
         published = {s.number: s for s in self.catalog.steps()}
         if start in published:
@@ -214,7 +213,7 @@ class Maintainer:
             if not again:
                 self.quarantine.check(result.refused, self.tables, after, upto)
             self.kept.add(result.runs)
-            self.undone_s += time.monotonic() - began
+            self.durable.ran(time.monotonic() - began)
             return result
 
     def fail(self, failure: CircuitFailed) -> None:
@@ -224,7 +223,7 @@ class Maintainer:
     def without(self, leaving: set[str]) -> None:
         """The program goes on without these views; the next checkpoint is due, since steps again would run them."""
         self.load(self.tables, {name: c for name, c in self.views.items() if name not in leaving})
-        self.checkpointed = 0.0
+        self.durable.hurry()
 
     def built_again(self, number: int, upto: int, instant: int, outputs: Sequence[Output]) -> list[Back]:
         """Failed views that nothing known keeps from working, over what they read at this step's last instant."""
@@ -255,7 +254,7 @@ class Maintainer:
         """All views move at once; their files are on disk before."""
         outputs = [*self.visible(result.outputs), *(b.delta for b in back)]
         sync_names(o.path for o in outputs)
-        durable = self.kept.checkpoint() if back else {}
+        durable = self.durable.now() if back else {}
         with self.catalog.transaction():
             self.catalog.publish(number, outputs, time.time_ns() // 1000)
             self.catalog.put_set_aside(aside)
@@ -270,7 +269,7 @@ class Maintainer:
             if back:  # the steps before would not fill what these views keep
                 self.catalog.put_checkpoint(number, durable)
         if back:
-            self.durable = durable
+            self.durable.took(number, durable)
             self.load(self.tables, {**self.views, **{b.compiled.schema.name: b.compiled for b in back}})
 
     @property
@@ -322,7 +321,7 @@ class Maintainer:
                     why=self.failures.reason(edited, broken),
                     next="edit the view, then `headrace apply`; the version before goes on",
                 )  # fmt: skip
-        durable = self.kept.checkpoint()
+        durable = self.durable.now()
         with self.catalog.transaction():
             self.catalog.record_step(number, self.frontier, commit, StepShape(), time.time_ns() // 1000)
             for name in dropped:
@@ -443,36 +442,32 @@ class Maintainer:
         """In its time: failed views tried again, a checkpoint, feeds with many deltas compacted, old files deleted."""
         if self.frontier >= self.log.end and any(self.failures.due(name) for name in self.failures.known):
             self.mark("retry")  # the step over it does
-        if time.monotonic() - self.checkpointed >= self.settings.checkpoint_seconds:
-            self.checkpoint()
-        elif self.undone_s >= self.settings.checkpoint_seconds * AGAIN:
-            self.save()
-
-    def save(self) -> None:
-        """Make the state durable as it is after the last step: a start goes on from there."""
-        self.durable = self.kept.checkpoint()
-        self.catalog.put_checkpoint(self.number, self.durable)
-        self.undone_s = 0.0
+        if self.durable.go_on(self.number) and self.durable.due:
+            self.clean()
 
     def checkpoint(self) -> None:
+        """Make the state durable as it is after the last step, and delete what nobody needs."""
+        self.durable.save(self.number)
+        self.clean()
+
+    def clean(self) -> None:
         for compiled in self.views.values():
             base = self.catalog.base(compiled.feed)
             if len(self.catalog.outputs(base[0] if base else -1, self.number, compiled.feed)) > COMPACT_FILES:
                 self.compact(compiled.feed)
-        self.save()
-        self.aside.keep_only({n: r.schema.version for n, r in self.catalog.views().items()}, self.number)
+        self.aside.keep_only({n: r.schema.version for n, r in self.catalog.views().items()}, self.durable.step)
         self.forget()
-        self.checkpointed = time.monotonic()
+        self.durable.cleaned()
 
     def forget(self) -> None:
         """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
         live = {c.feed for c in self.views.values()} | {r.feed for r in self.failures.records.values()}
         needs = needed(self.folder / GROUPS)
-        also = forget(self.catalog, self.number, self.frontier, live, needs, self.reader.base.commit)
+        also = forget(self.catalog, self.number, self.durable.step, self.frontier, live, needs, self.reader.base.commit)
         with self.lock:
             for pinned in self.pins.values():
                 also |= pinned
-        self.kept.collect(self.durable, also)
+        self.kept.collect(self.durable.runs, also)
 
     def pin(self, names: list[str]) -> tuple[int, int, dict[str, list[str]]]:
         """(ticket, commit, files) of tables and views at the frontier; the files stay until ``unpin``."""

@@ -121,7 +121,7 @@ class Stepped:
         result = self.maintainer.step(self.log.end, each=len(transactions) > 1)
         assert result is not None and self.maintainer.frontier == self.log.end, "a step takes all that was given"
         self.tally = result.tally
-        if time.monotonic() - self.maintainer.checkpointed > self.settings.checkpoint_seconds:
+        if self.maintainer.durable.due:
             self.maintainer.checkpoint()
         if len(transactions) == 1:
             return [self.deltas(result, None)]
