@@ -105,6 +105,22 @@ def test_a_disk_that_takes_long_holds_up_no_step(engine: Engine, monkeypatch: py
     assert engine.durable() == 7, "of the steps meanwhile three had taken long enough"
 
 
+def test_no_file_is_deleted_that_a_checkpoint_on_its_way_names(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, at = threading.Event(), kept.checksums
+    monkeypatch.setattr(kept, "checksums", lambda *a, **k: (slow.wait(WAIT_S), at(*a, **k))[1])
+    for _ in range(4):
+        engine.step()
+    engine.maintainer.kept.runs["a1"] = engine.maintainer.kept.runs["a1"][3:]  # as a merge beside does
+    time.sleep(CHECKPOINT_S)
+    engine.maintainer.tidy()
+    assert engine.maintainer.durable.writing and engine.maintainer.durable.due
+    slow.set()
+    assert engine.durable() == 3
+    found = engine.catalog.checkpoint()
+    assert found is not None and len(found[1]["a1"]) == 3
+    assert all(Path(path).exists() for path, *_ in found[1]["a1"])
+
+
 def test_what_waits_for_the_disk_is_given_up_when_state_is_made_durable_at_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

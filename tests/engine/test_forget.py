@@ -131,6 +131,15 @@ def test_contents_at_a_commit_that_nobody_needs_are_an_error_once_they_are_forgo
     assert caught.value.code == "state.missing"
 
 
+def test_the_steps_that_a_start_runs_again_stay(tmp_path: Path) -> None:
+    feed = Feed(tmp_path, 1)
+    for _ in range(RETAINED_STEPS + 20):
+        feed.step()
+    feed.compact()
+    forget(feed.catalog, feed.number, 3, 3 * feed.number, {RECORD.feed}, {})
+    assert [step.number for step in feed.catalog.steps(3)] == list(range(4, feed.number + 1))
+
+
 def test_a_view_that_is_gone_is_forgotten_whole(tmp_path: Path) -> None:
     feed = Feed(tmp_path, 1)
     for _ in range(20):
