@@ -26,6 +26,7 @@ settings.register_profile(
 settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=30)
 settings.register_profile("explore", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
 
+PASSING = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"  # for what runs a few times
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
 settings.load_profile(PROFILE)
 
@@ -56,7 +57,10 @@ def spark() -> Iterator[Any]:
     from headrace.engine.session import open_session
     from headrace.model.definition import Settings
 
-    session = open_session(Settings())
+    # Thousands of plans pass through it, none for long: the optimizing compiler would only take their time.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEADRACE_JAVA_OPTIONS", PASSING)
+        session = open_session(Settings())
     stop = session.stop
     session.stop = lambda: None  # type: ignore[method-assign]
     yield session

@@ -7,12 +7,14 @@ an earlier run must not be reused at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 from headrace.circuit import prepare
 from headrace.circuit.node import Node, Shared
@@ -178,6 +180,34 @@ def test_a_plan_that_remembers_is_run_as_a_plain_frame(spark: Any, tmp_path: Pat
     prepared = Prepared(spark.sql(sql))
     assert not prepared.reusable
     assert prepared.run(described(tmp_path)) == [("c", "p", 0, 2)]
+
+
+@pytest.mark.parametrize(("bounded", "batches"), [(True, [1, 1, 1]), (False, [3])], ids=["long rows", "short rows"])
+def test_batches_of_long_rows_end_before_they_fill_the_memory(
+    spark: Any, tmp_path: Path, bounded: bool, batches: list[int]
+) -> None:
+    def sizes(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in given:
+            yield pa.record_batch({"circuit": ["c"], "path": ["p"], "rows": [batch.num_rows], "sums": [""]})
+
+    long = spark.range(0, 3, 1, 1).select(F.expr(f"repeat('x', {100 << 20}) AS s"))
+    prepared = Prepared(long.mapInArrow(sizes, "circuit string, path string, rows bigint, sums string"))
+    assert [rows for _, _, rows, _ in prepared.run(described(tmp_path), bounded=bounded)] == batches
+
+
+def test_a_step_knows_of_long_rows(spark: Any, compiled: Compiled, tmp_path: Path) -> None:
+    """By the log when they come, later by what is kept: a short row may be joined with a long one."""
+    log = LogWriter(tmp_path / "log")
+    stepper = Stepper(spark, compiled.program, tmp_path / "log", Kept(tmp_path / "kept"), tmp_path / "kept", 2)
+    told = []
+    try:
+        for number, text in enumerate(["short", "long" * (1 << 18), "short"]):
+            log.append(transactions({"keyed": [(INSERT, (number, number, text))]}))
+            told.append(stepper.bounded(stepper.reader.refs(log.end - 1, log.end)))
+            stepper.kept.add(stepper.run(number + 1, log.end - 1, log.end, wide=False).runs)
+    finally:
+        log.close()
+    assert told == [False, True, True]
 
 
 def test_a_cached_frame_is_not_reused(spark: Any) -> None:

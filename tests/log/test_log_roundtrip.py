@@ -202,6 +202,8 @@ def test_refs_travel_as_json_and_readers_as_pickles(writer: LogWriter, tmp_path:
     reader = LogReader(tmp_path / "log")
     (ref,) = reader.refs(0, 2)
     assert (ref.first, ref.last, ref.rows) == (1, 2, {"orders": 2})
+    (segment,) = reader.segments()
+    assert ref.offset + ref.bytes == segment.bytes
     there = FrameRef(**json.loads(json.dumps(dataclasses.asdict(ref))))
     task = pickle.loads(pickle.dumps(reader))
     assert [batch.column("id").to_pylist() for batch in task.read([there], "orders", 0, 2)] == [[1, 2]]

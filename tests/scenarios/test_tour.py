@@ -101,7 +101,7 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         if verb == "drop":
             command += " --yes"
         told[verb] = told.get(verb, "") + shell(command, shop)
-    assert " ".join(told) == "views show watch wait frontier sql explain profile verify repair test log quarantine drop"
+    assert " ".join(told) == "views show watch wait frontier sql explain profile top verify repair test log quarantine drop"
     assert (
         "north" in told["show"]
         and told["show"].count("12.50") == 2
@@ -111,6 +111,7 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
     assert "has reached commit 2" in told["wait"]
     assert "every live view and every sink has reached commit 2" in told["frontier"]
     assert "aggregate" in told["explain"]
+    assert all(name in told["top"] for name in ("engine", "JVM", "Python worker", "log", "state"))
     assert told["quarantine"] == "nothing is set aside\n"
     assert "0 differences" in told["verify"] and "0 differences" in told["repair"]
 

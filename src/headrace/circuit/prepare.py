@@ -8,10 +8,14 @@ most of it to look into the byte code of Spark's closures. All three give the sa
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.circuit.clocked import spark_job
 from headrace.circuit.task import PROPERTY
@@ -20,7 +24,33 @@ REMEMBERS = frozenset({"ReusedExchangeExec", "ReusedSubqueryExec", "SubqueryExec
                        "BroadcastExchangeExec", "AdaptiveSparkPlanExec", "InMemoryTableScanExec"})  # fmt: skip
 # How those nodes are written in a plan's text, to pass over the others quickly.
 SUSPECTS = ("Reused", "ubquery", "Broadcast", "Adaptive", "InMemory", "dynamicpruning")
+# A task takes its settings from its job's properties, not from the session. Where this one is no bound, Spark does not
+# ask for a batch's size after each row that it writes into it: a third of the JVM's time.
+BATCH_BYTES, UNBOUNDED = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
 REMEMBERS_EXPRESSION = frozenset({"ScalarSubquery", "InSubqueryExec", "DynamicPruningExpression"})
+
+
+@contextmanager
+def starting_workers(spark: SparkSession, tasks: int) -> Iterator[None]:
+    """Around work meanwhile: at its end so many Python workers are there, and Spark has loaded what a stage needs.
+
+    Their daemon imports for a second; the first step would wait for it.
+    """
+
+    def start() -> None:
+        with suppress(Py4JError, OSError):  # the first step will tell
+            frame = spark.range(0, tasks, 1, tasks).mapInArrow(lambda batches: batches, "id bigint")
+            # As plans run here: the workers of Spark's own ``collect`` have another environment.
+            frame._jdf.queryExecution().executedPlan().executeCollect()
+
+    thread = threading.Thread(target=start, name="headrace-workers", daemon=True)
+    if tasks:
+        thread.start()
+    try:
+        yield
+    finally:
+        if tasks:
+            thread.join()
 
 
 class Prepared:
@@ -37,9 +67,13 @@ class Prepared:
         # "+-" leads to a shuffle, whose files of an earlier step a later one would read.
         self.same_rdd = self.reusable and "+-" not in plan.execute().toDebugString()
 
-    def run(self, description: Path) -> list[tuple[str, str, int, str]]:
-        """Run the plan for the step so described; the files it wrote: (circuit, path, rows, sums)."""
+    def run(self, description: Path, *, bounded: bool = True) -> list[tuple[str, str, int, str]]:
+        """Run the plan for the step so described; the files it wrote: (circuit, path, rows, sums).
+
+        ``bounded``: an Arrow batch ends before it has Spark's bound of bytes too, not by the number of its rows alone.
+        """
         self.context.setLocalProperty(PROPERTY, str(description))
+        self.context.setLocalProperty(BATCH_BYTES, None if bounded else UNBOUNDED)
         with spark_job(self.context, description.parent):
             return self._rows()
 

@@ -33,7 +33,7 @@ class Step:
     step form one instant) or "each"; ``runs``: live runs of each arrangement before the step, oldest first;
     ``feeds``: files with each relation's delta (or, when ``whole``, all of its contents); ``folder``: where
     tasks write. ``counted``: whether they also write what their operators did, see ``work``; ``profiled``: when they
-    did what, see ``clocked``.
+    did what, see ``clocked``. ``bounded``: whether Spark bounds the bytes of each Arrow batch, see ``prepare``.
     """
 
     log: str
@@ -47,6 +47,7 @@ class Step:
     folder: str
     counted: bool = False
     profiled: bool = False
+    bounded: bool = True
 
     def write(self, path: Path) -> None:
         temporary = path.with_suffix(".tmp")

@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
     "Run a project": ("doctor", "plan", "up", "apply", "status", "stop"),
     "Read views": ("views", "show", "watch", "sql", "wait", "frontier", "groups"),
-    "Look closer": ("explain", "profile", "verify", "repair", "test", "log", "quarantine"),
+    "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
     "Remove": ("drop",),
     "Other": ("version",),

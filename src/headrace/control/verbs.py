@@ -30,6 +30,7 @@ from headrace.control import (
     sql,
     status,
     stop,
+    top,
     verify,
     wait,
 )
@@ -56,6 +57,7 @@ VERBS: dict[str, Verb] = {
     "sql": sql.run,
     "status": status.run,
     "stop": stop.run,
+    "top": top.run,
     "verify": verify.run,
     "wait": wait.run,
 }

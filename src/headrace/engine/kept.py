@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.catalog.synced import synced
 from headrace.serve.sound import sound, sound_now
-from headrace.state.arrangement import Run, mergeable
+from headrace.state.arrangement import Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
 from headrace.state.phases import MERGE, timed
 from headrace.state.run import checksums, is_sorted, open_run, write_run
@@ -71,6 +71,11 @@ class Kept:
                 if rows:
                     self.runs.setdefault(name, []).append(Run(str(path), rows, path.stat().st_size))
         self._needed.set()
+
+    def heavy(self) -> bool:
+        """Whether rows of some arrangement are long."""
+        with self._lock:
+            return any(heavy(run.size, run.rows) for runs in self.runs.values() for run in runs)
 
     def keep_only(self, names: set[str]) -> None:
         """Forget arrangements that no circuit has any more."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from headrace.catalog.store import ANEW, HELD
 from headrace.circuit.explain import explain, operators
+from headrace.circuit.prepare import starting_workers
 from headrace.engine import attach, backup, check_sink, rebuild, recompute, stopping
 from headrace.engine.altered import altered, cannot_go_on, check_types
 from headrace.engine.backlog import backlog_of
@@ -26,6 +27,7 @@ from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.disk import refusal, telling
 from headrace.engine.door import Door
+from headrace.engine.drop import drop
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
@@ -41,6 +43,7 @@ from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
 from headrace.engine.status import status
 from headrace.engine.stored import StoredRows
+from headrace.engine.usage import usage
 from headrace.engine.verify import verify
 from headrace.log.append import LogWriter
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
@@ -104,8 +107,11 @@ class Pipeline:
         finally:
             pipeline.stop()
 
-    def prepare(self) -> None:
-        """Open everything and recover; raises what is wrong with the definitions of sources and sinks."""
+    def prepare(self, *, stepping: bool = False) -> None:
+        """Open everything and recover; raises what is wrong with the definitions of sources and sinks.
+
+        ``stepping``: the first step is to find its Python workers at work.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
         self.catalog = rebuild.opened(self.project.path, self.tell)
@@ -118,14 +124,15 @@ class Pipeline:
             self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell,
             refuses=lambda: {table for source in self.sources.values() for table in source.refuses},
         )  # fmt: skip
-        looking.join()
-        self.recovered = reopen(self.maintainer, self.compiler)
+        with starting_workers(self.spark, self.project.settings.partitions if stepping else 0):
+            looking.join()
+            self.recovered = reopen(self.maintainer, self.compiler)
         self.quarantine.begin()
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
         with telling(self.folder):
-            self.prepare()
+            self.prepare(stepping=True)
             self.carry_out(self.project)
         self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
@@ -476,25 +483,12 @@ class Pipeline:
     def drop(self, view: str) -> dict[str, Any]:
         """Drop a view here and in every sink; refused with the names of the views that read it."""
 
-        def work() -> dict[str, Any]:
-            record = snapshot.known(self.catalog, view)
-            failed = {n: f.compiled for n, f in self.maintainer.failures.known.items()}
-            readers = sorted(n for n, c in {**self.maintainer.views, **failed}.items() if view in c.reads)
-            if readers:
-                raise HeadraceError(
-                    "view.has_readers", f"view {view} is read by {', '.join(readers)}",
-                    where=", ".join(f"views/{reader}.sql" for reader in readers), why="what they read would be gone",
-                    next=f"`headrace drop {readers[0]}` first",
-                )  # fmt: skip
-            rest = {n: c for n, c in self.maintainer.views.items() if n != view}
-            used = {t: r for t, r in self.maintainer.tables.items() if any(t in c.reads for c in rest.values())}
-            self.maintainer.swap(used, rest, {view})
-            for deliver in self.delivers.values():
-                deliver.wake()
-            return {"dropped": view, "version": record.schema.version}
-
-        return self.on_engine(work)
+        return self.on_engine(partial(drop, self, view))
 
     def status(self) -> dict[str, Any]:
         """How far the log, each view, source and sink are, and what is wrong."""
         return status(self)
+
+    def usage(self) -> dict[str, Any]:
+        """What this project takes of its machine."""
+        return usage(self)

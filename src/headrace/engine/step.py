@@ -30,7 +30,8 @@ from headrace.engine.disk import refusal
 from headrace.engine.kept import Kept
 from headrace.engine.lost import WORKERS_LOST_MAX, lost_spark, lost_worker
 from headrace.engine.program import Circuit, Frames, Program
-from headrace.log.read import LogReader
+from headrace.log.read import FrameRef, LogReader
+from headrace.state.arrangement import heavy
 from headrace.state.phases import PLANNING, phase, recorder
 from headrace.state.run import write_run
 
@@ -88,7 +89,8 @@ class Stepper:
         changed = {name for name, rows in counts.items() if rows}
         result = Result(number, changes=sum(counts.values()))
         given = [asdict(r) for r in refs]
-        step = Step(str(self.log), given, after, upto, instants, self.kept.paths(), {}, False, "")
+        paths, bounded = self.kept.paths(), self.bounded(refs)
+        step = Step(str(self.log), given, after, upto, instants, paths, {}, False, "", bounded=bounded)
         # A name of its own: what a run wrote that failed is still read when its bad row is searched.
         name = f"{number}.{next(_runs)}" + (".again" if again else "")
         done, error = (False, None) if wide else self.at_once(changed, step, name, result)
@@ -108,7 +110,7 @@ class Stepper:
             return False, None
         folder = self.fresh(name)
         try:
-            rows = plan.run(self.described(step, folder))
+            rows = plan.run(self.described(step, folder), bounded=step.bounded)
         except Exception as error:
             return False, error  # level by level it will show whose fault it is
         self.collect(rows, folder, result)
@@ -131,8 +133,9 @@ class Stepper:
 
     def start(self, circuit: Circuit, number: int, upto: int, feeds: dict[str, list[str]], *, wide: bool) -> Result:
         """A circuit's first step: over the whole log (a table), or over all contents of what it reads (a view)."""
-        refs = [asdict(r) for r in self.reader.refs(0, upto)] if circuit.relation is not None else []
-        step = Step(str(self.log), refs, 0, upto, "one", dict(self.kept.beside), feeds, True, "")
+        refs = self.reader.refs(0, upto) if circuit.relation is not None else []
+        given, beside, bounded = [asdict(r) for r in refs], dict(self.kept.beside), self.bounded(refs)
+        step = Step(str(self.log), given, 0, upto, "one", beside, feeds, True, "", bounded=bounded)
         result = Result(number)
         self.job([circuit], step, f"{number}.start.{quote(circuit.name, safe='@')}.{next(_runs)}", wide, result)
         return result
@@ -165,6 +168,10 @@ class Stepper:
             for written in (folder, *(self.folder / f"{name}.{place}" for place in range(len(circuits)))):
                 shutil.rmtree(written, ignore_errors=True)
         return None
+
+    def bounded(self, refs: Iterable[FrameRef]) -> bool:
+        """Whether rows of a step may be so long that its batches need a bound by their bytes."""
+        return self.kept.heavy() or any(heavy(ref.bytes, sum(ref.rows.values())) for ref in refs)
 
     def fresh(self, name: str) -> Path:
         """An empty folder for a job's files; what a crash left in it goes."""
@@ -205,7 +212,7 @@ class Stepper:
         while True:
             folder = self.fresh(name)
             try:
-                return folder, plan.run(self.described(step, folder))
+                return folder, plan.run(self.described(step, folder), bounded=step.bounded)
             except Exception as error:
                 if not left or not lost_worker(error):
                     raise

@@ -27,8 +27,8 @@ _OPEN_SEGMENTS = 16
 class FrameRef:
     """Where a frame lies: plain values, so that it can go to a task as JSON (``dataclasses.asdict``).
 
-    It holds the commits ``first`` to ``last``; ``rows[relation]`` counts its changes. Of a part of the log's base both
-    are the base's commit.
+    It holds the commits ``first`` to ``last``; ``rows[relation]`` counts its changes, and it takes ``bytes`` of the
+    file. Of a part of the log's base both commits are the base's.
     """
 
     segment: str
@@ -36,6 +36,7 @@ class FrameRef:
     first: int
     last: int
     rows: dict[str, int]
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +110,14 @@ class LogReader:
         if upto < base.commit:
             raise removed(base, upto)
         at = base.commit
-        parts = [FrameRef(p.name, 0, at, at, {table: p.rows}) for table, of in base.parts.items() for p in of]
+        parts = [FrameRef(p.name, 0, at, at, {table: p.rows}, p.bytes) for table, of in base.parts.items() for p in of]
         return parts + [ref for ref, _ in self.frames(at, upto)]
 
     def frames(self, after: int, upto: int) -> Iterator[tuple[FrameRef, FrameMeta]]:
         """As ``refs``, one at a time, with each frame's table of contents; no payload is read, and no base is in it."""
         for segment, offset, head in self._frames(after, upto):
             meta = segment.meta(offset, head)
-            yield FrameRef(segment.name, offset, head.first, head.last, meta.rows), meta
+            yield FrameRef(segment.name, offset, head.first, head.last, meta.rows, head.length), meta
 
     def segments(self) -> list[SegmentRef]:
         """The segments in order, from their headers alone; none when the log is empty."""

@@ -14,6 +14,8 @@ from headrace.state.run import HASH, column, open_run
 
 MERGE_RATIO = 2  # a run is merged with its successors once they hold half as many rows
 MERGE_BYTES = 1 << 30  # a run's strings must fit 32-bit offsets
+HEAVY_ROW = 2 << 10  # bytes; a batch of Arrow has 8,192 rows
+HEAVY_FILE = 1 << 20  # bytes; a smaller one is mostly its own frame, or has too few rows to weigh anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,11 @@ class Run:
     path: str
     rows: int
     size: int  # bytes
+
+
+def heavy(size: int, rows: int) -> bool:
+    """Whether a file's rows are so long that a batch of thousands of them would take much of the memory."""
+    return size > max(rows * HEAVY_ROW, HEAVY_FILE)
 
 
 @dataclass(frozen=True, slots=True)
