@@ -101,7 +101,10 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         if verb == "drop":
             command += " --yes"
         told[verb] = told.get(verb, "") + shell(command, shop)
-    assert " ".join(told) == "views show watch wait frontier sql explain profile top verify repair test log quarantine drop"
+    assert (
+        " ".join(told)
+        == "views show watch wait frontier sql explain profile top verify repair test log quarantine drop"
+    )
     assert (
         "north" in told["show"]
         and told["show"].count("12.50") == 2
