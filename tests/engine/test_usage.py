@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ def forget(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="posix_fadvise throws nothing out elsewhere")
 def test_the_page_cache_has_what_was_written_or_read_and_not_thrown_out(tmp_path: Path) -> None:
     file = written(tmp_path / "run", 3 * MIB + 1)
     assert in_memory(file) == 3 * MIB + 4096
@@ -47,7 +45,6 @@ def test_the_page_cache_has_what_was_written_or_read_and_not_thrown_out(tmp_path
     assert 0 < in_memory(file) < MIB
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="posix_fadvise throws nothing out elsewhere")
 def test_folders_add_up_and_what_is_gone_counts_nothing(tmp_path: Path) -> None:
     there, out = written(tmp_path / "a", 2 * MIB), written(tmp_path / "b", MIB)
     forget(out)
@@ -81,8 +78,7 @@ def test_processes_below_are_told_with_their_memory_and_time() -> None:
     assert child.pid is not None
     assert 64 * MIB < found[child.pid]["own"] < 256 * MIB
     assert found[child.pid]["cpu_s"] >= 0.3
-    if sys.platform == "linux":
-        assert 0 < found[os.getpid()]["mapped"] < psutil.Process().memory_info().rss
+    assert 0 < found[os.getpid()]["mapped"] < psutil.Process().memory_info().rss
 
 
 @pytest.mark.spark
