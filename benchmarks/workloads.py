@@ -158,10 +158,50 @@ WORKLOADS = (
     ),
     Workload(
         "constant",
-        "A step of 100 changes with little and with much state",
+        "A step of a single changed row with 100,000, 1,000,000 and 10,000,000 rows of state",
         ("benchmarks.constant",),
-        ("--large", "1000000", "--steps", "10"),
-        (Figure("much state to little", "ratio", "times", {"benchmark": "constant ratio"}),),
+        ("--states", "100000", "1000000", "--steps", "100"),
+        (
+            *(
+                Figure(f"{label}, {state:,} rows of state", key, "ms", {"benchmark": "constant", "state": state})
+                for state in (100_000, 1_000_000, 10_000_000)
+                for key, label in (("median_ms", "median step"), ("p99_ms", "99 of 100 steps"))
+            ),
+            Figure("most state to least, median", "ratio", "times", {"benchmark": "constant ratio"}, most=1.5),
+            Figure("most state to least, 99 of 100", "p99_ratio", "times", {"benchmark": "constant ratio"}, most=1.5),
+        ),
+    ),
+    Workload(
+        "beyond_memory",
+        "State ten times as large as all the memory that there is",
+        ("benchmarks.beyond_memory",),
+        None,
+        (
+            Figure("memory, page cache included", "memory_mib", "MiB"),
+            Figure("state", "state_bytes", "bytes"),
+            Figure("state to memory", "times", "times", least=10),
+            Figure("rows", "rows"),
+            Figure("100 rows, pushed to published, median", "p50_ms", "ms"),
+            Figure("100 rows, pushed to published, 99 of 100", "p99_ms", "ms"),
+            Figure("processes ended for want of memory", "killed", most=0),
+            Figure("groups that differ", "wrong", most=0),
+        ),
+    ),
+    Workload(
+        "refresh",
+        "From a commit in PostgreSQL to a reader of another one, beside REFRESH MATERIALIZED VIEW",
+        ("benchmarks.refresh",),
+        ("--orders", "100000", "--rounds", "5"),
+        tuple(
+            Figure(f"{label}, {changes:,} changed rows of 1,000,000", key, unit, {"changes": changes})
+            for changes in (1, 100, 10_000)
+            for key, label, unit in (
+                ("seen_ms", "committed to seen in the sink, median", "ms"),
+                ("refresh_ms", "REFRESH MATERIALIZED VIEW, median", "ms"),
+                ("refresh_to_seen", "REFRESH to ours", "times"),
+                ("wrong", "rows that differ", ""),
+            )
+        ),
     ),
     Workload("nexmark", "Nexmark, each query by itself from files", ("benchmarks.nexmark.rates",)),
     Workload("log", "The log alone", ("benchmarks.log", "--rounds", "3")),

@@ -118,6 +118,7 @@ MAIN, SOURCE, SINK = "headrace.yaml", "sources/shop.yaml", "sinks/x.yaml"
         (MAIN, "ansi: 1\n", "config.invalid", "headrace.yaml:1", "true or false"),
         (MAIN, "name: ''\n", "config.invalid", "headrace.yaml:1", "empty"),
         (MAIN, "driver_memory: 1 GB\n", "config.invalid", "headrace.yaml:1", "driver_memory: 1g"),
+        (MAIN, "driver_memory: 400m\n", "config.invalid", "headrace.yaml:1", "less than 500m"),
         (MAIN, "master: here\n", "config.invalid", "headrace.yaml:1", "not a Spark master"),
         (MAIN, "a: 1\nname: [\n", "config.invalid", "headrace.yaml:3:1", "is not YAML"),
         (MAIN, "name:\n\tx: 1\n", "config.invalid", "headrace.yaml:2:1", "not tabs"),

@@ -33,6 +33,17 @@ TYPES = {
 RELATION = Relation("rows", tuple(Column(name, type_text) for name, type_text in TYPES.items()))
 FLOATS = [0.0, -0.0, 1.5, -2.25, float("nan"), float("inf"), float("-inf"), 5e-324]
 TEXTS = ["", "a", "ab", "abc", "abcd", "abcde", "abcdefgh", "é", "a" * 31, "b" * 32, "c" * 33, "Zürich" * 20, "\0"]
+TEXTS += [
+    "ABC",
+    "bab",
+    "/a//bc/",
+    "İ",
+    "\N{KELVIN SIGN}",
+    "x\N{KELVIN SIGN}\N{CYRILLIC CAPITAL LETTER A}",
+    "k",
+    "&a=1&b=",
+    "a\nb",
+]
 EDGES: dict[str, list[Any]] = {
     "boolean": [True, False],
     "tinyint": [0, 1, -1, 127, -128],
@@ -67,6 +78,10 @@ LOCAL = (
     "case when s in ('a', 'abc', r) then 1 else 0 end", "i in (1, 7, -1)", "t in (date'0001-01-01', null)",
     "length(s)", "replace(s, 'b', 'cd')", "replace(s, 'ab')", "contains(s, 'bc')", "startswith(s, 'ab')",
     "endswith(s, 'h')", "date_format(u, 'yyyy-MM-dd')", "date_format(u, 'HH:mm')", "date_format(u, 'dd/MM/yyyy HH:mm:ss')", "length(s) - length(replace(s, 'c', ''))",
+    "split_part(s, '/', 2)", "split_part(s, 'b', 1)", "split_part(s, 'b', -1)", "split_part(s, 'aa', 3)",
+    "split_part(s, '/', 9)", "lower(s) = 'abc'", "lower(s) in ('k', 'i', '')", "lower(s) = 'xk'",
+    "s rlike 'b'", "s rlike '(&|^)b=([^&]*)'", "regexp_extract(s, '(&|^)a=([^&]*)', 2)", "regexp_extract(s, 'b+', 0)",
+    "regexp_extract(s, '(a)|(b)', 2)",
 )  # fmt: skip
 
 
@@ -122,6 +137,21 @@ def test_local_forms_give_what_spark_gives(spark: Any, rows: pa.Table) -> None:
         "n < 1.00",
         "1 / i",
         "upper(s)",
+        "lower(s)",
+        "lower(s) = 'zürich'",
+        "lower(s) = r",
+        "split_part(s, r, 1)",
+        "split_part(s, '', 1)",
+        "split_part(s, 'a', i)",
+        "s rlike r",
+        "s rlike '(a|b)*'",
+        "s rlike '\\\\d'",
+        "s rlike 'a$'",
+        "s rlike '(?i)a'",
+        "s rlike 'é'",
+        "s rlike 'a**'",
+        "s rlike 'a.b'",
+        "regexp_extract(s, '(a)', i)",
         "y + y",
         "u + interval 1 month",
         "cast(v as date)",
@@ -130,6 +160,48 @@ def test_local_forms_give_what_spark_gives(spark: Any, rows: pa.Table) -> None:
 def test_what_arrow_would_do_otherwise_stays_with_spark(spark: Any, text: str) -> None:
     [made] = expressions(spark, (text,))
     assert made.local is None
+
+
+def pattern(rng: random.Random, depth: int = 0) -> str:
+    """A regular expression of those that are the same to both."""
+    branches = []
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        pieces = [rng.choice(["", "", "^"])]
+        for _ in range(rng.randrange(4)):
+            if depth < 2 and rng.random() < 0.25:
+                pieces.append(f"({pattern(rng, depth + 1)})")
+            else:
+                one = rng.choice(["a", "b", "=", "&", "[ab]", "[^&]", "[a-z=]", "[^a-b]", "\\\\."])
+                pieces.append(one + rng.choice(["", "", "*", "+", "?"]))
+        branches.append("".join(pieces))
+    return "|".join(branches)
+
+
+def test_regular_expressions_match_as_javas(spark: Any) -> None:
+    rng = random.Random(11)
+    texts = ["".join(rng.choices("aabb&=c.\né😀", k=rng.randrange(12))) for _ in range(400)]
+    patterns = [made for made in (pattern(rng) for _ in range(80)) if made]
+    asked = [
+        text
+        for made in patterns
+        for text in (f"s rlike '{made}'", *(f"regexp_extract(s, '{made}', {g})" for g in range(made.count("(") + 1)))
+    ]
+    made = expressions(spark, tuple(asked))
+    assert [text for text, e in zip(asked, made, strict=True) if e.local is None] == []
+    rows = pa.table({f"c{[*TYPES].index('s')}": pa.array(texts)})
+    answers = spark.createDataFrame(rows).select(*[e.column.alias(f"e{i}") for i, e in enumerate(made)]).toArrow()
+    for i, (text, expression) in enumerate(zip(asked, made, strict=True)):
+        assert expression.local is not None
+        values = materialized(expression.local.evaluate(rows), len(texts))
+        assert values.to_pylist() == answers.column(f"e{i}").to_pylist(), text
+
+
+def test_only_the_kelvin_sign_becomes_a_small_letter_of_ascii(spark: Any) -> None:
+    """What ``Lowered`` takes for granted, of all characters there are, with Spark's own tables."""
+    codes = [code for code in range(0x80, 0x110000) if not 0xD800 <= code < 0xE000]
+    frame = spark.createDataFrame(pa.table({"s": pa.array(map(chr, codes))}))
+    found = frame.where("length(lower(s)) = octet_length(lower(s))").toArrow()
+    assert found["s"].to_pylist() == ["\N{KELVIN SIGN}"]
 
 
 def test_years_that_python_has_no_dates_of(spark: Any) -> None:

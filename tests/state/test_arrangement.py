@@ -84,3 +84,5 @@ def test_runs_are_few_however_many_steps_add_one() -> None:
 
 def test_a_merge_stops_at_what_text_columns_can_hold() -> None:
     assert mergeable(runs(10, 10, size=MERGE_BYTES // 2 + 1)) == 2
+    assert mergeable(runs(10, 10, size=600), 1000) == 2
+    assert mergeable(runs(10, 10, size=400), 1000) == 0

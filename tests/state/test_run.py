@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.model.errors import HeadraceError
-from headrace.state.run import BLOCK, checksums, column, copies, damage, merge, open_run, write_run
+from headrace.state.run import BLOCK, STRETCH, checksums, column, copies, damage, merge, open_run, write_run
 
 
 def run(entries: list[tuple[int, int, float | None]]) -> pa.Table:
@@ -66,7 +68,9 @@ def test_a_run_that_is_gone_is_an_error_and_never_empty(tmp_path: Path) -> None:
     assert "gone.arrow" in caught.value.where
 
 
-def test_merged_runs_add_up_and_are_sorted() -> None:
+@pytest.mark.parametrize("stretch", [20, 100, STRETCH])
+def test_merged_runs_add_up_and_are_sorted(monkeypatch: pytest.MonkeyPatch, stretch: int) -> None:
+    monkeypatch.setattr("headrace.state.run.STRETCH", stretch)
     random = np.random.default_rng(11)
     for _ in range(200):
         tables = []
@@ -82,6 +86,24 @@ def test_merged_runs_add_up_and_are_sorted() -> None:
         assert (np.diff(hashes) >= 0).all()
         if (column(pa.concat_tables(tables), "_w") < 0).any():
             assert 0 not in merged["_w"].to_pylist()
+
+
+MERGE = """
+import numpy as np, pyarrow as pa
+from headrace.state import run
+run.STRETCH = 1 << 20
+hashes = np.arange(40_000)
+table = pa.table({"_h": hashes, "_w": np.where(hashes % 10, 1, -1), "c0": ["x" * 1000] * len(hashes)})
+tables, before = [table, table.slice(10)], pa.total_allocated_bytes()
+merged = run.merge(tables)
+print((pa.default_memory_pool().max_memory() - before) / merged.nbytes)
+"""
+
+
+def test_a_merge_takes_twice_the_memory_of_its_result() -> None:
+    """In a process of its own: a pool tells the most that it has ever had."""
+    told = subprocess.run([sys.executable, "-c", MERGE], check=True, capture_output=True, text=True)
+    assert 1 <= float(told.stdout) < 2.2
 
 
 def test_a_merge_of_nothing_but_cancelling_rows_is_empty() -> None:

@@ -1,6 +1,6 @@
 """Every query of Nexmark by itself, from files to its last change: the product, and neighbours on the same files.
 
-python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers flink,pathway] [--rounds 1]
+python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers flink,pathway,spark] [--rounds 1]
 
 A neighbour is installed from its registry the first time, into an environment of its own beside the data. Each answer
 of ours is held to DuckDB's over the same files before its figure counts. One JSON line a run; the last line tells the
@@ -26,7 +26,7 @@ import psutil
 
 from benchmarks.nexmark.rates import stream, texts
 
-PEERS = {"flink": "apache-flink==2.3.0", "pathway": "pathway==0.33.0"}
+PEERS = {"flink": "apache-flink==2.3.0", "pathway": "pathway==0.33.0", "spark": "pyspark==4.3.0"}
 RUNNERS = Path(__file__).with_name("peers")
 LIMIT_S, LOOK_S = 900, 0.2
 AS_TEXT = "strftime({0}, '%Y-%m-%d %H:%M:%S.%g') AS {0}"
@@ -48,7 +48,7 @@ def main() -> int:
     data = chosen.folder / str(chosen.events)
     stream.write(data, chosen.events)
     _answers(data, chosen.queries)
-    if peers:
+    if {"flink", "pathway"}.intersection(peers):
         _as_csv(data)
     rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     wrong = 0
@@ -74,7 +74,9 @@ def _answers(data: Path, queries: list[str]) -> None:
         for query in queries:
             file = data / "answers" / f"{query}.parquet"
             if not file.exists():
-                connection.execute(f"COPY ({texts.text('duckdb', query)}) TO '{file}' (FORMAT parquet)")
+                made = file.with_suffix(".tmp")
+                connection.execute(f"COPY ({texts.text('duckdb', query)}) TO '{made}' (FORMAT parquet)")
+                made.rename(file)
 
 
 def _as_csv(data: Path) -> None:
@@ -105,6 +107,10 @@ def _commands(query: str, data: Path, events: int, peers: list[str], folder: Pat
         text = texts.FOLDER / "flink" / f"{query}.sql"
         runner = [_python(folder, "flink"), str(RUNNERS / "flink.py")]
         commands.append(("flink", [*runner, "--data", str(data / "flink"), *told, "--query-text", str(text)]))
+    if "spark" in peers:
+        runner = [sys.executable, str(RUNNERS / "spark.py")]  # the one that the product brings
+        query_text = str(texts.FOLDER / "spark" / f"{query}.sql")
+        commands.append(("spark", [*runner, "--data", str(data), *told, "--query-text", query_text]))
     if "pathway" in peers:
         runner = [_python(folder, "pathway"), str(RUNNERS / "pathway_queries.py")]
         commands.append(("pathway", [*runner, "--data", str(data / "pathway"), *told, "--query", query]))

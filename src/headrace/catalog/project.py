@@ -26,6 +26,7 @@ from headrace.model.errors import HeadraceError
 FILE = "headrace.yaml"
 STATE = ".headrace"  # everything that Headrace keeps of a project
 HISTORY = "history"  # the file with what ``history`` gives
+DRIVER_BYTES_MIN = 500 << 20
 ID_NAME = 20  # characters of a project's name in its identity: room is left for a source's name behind it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 SOURCE_KEYS = ("type", "when_full", "max_backlog", "waits_for")
@@ -277,8 +278,11 @@ def _time_zone(value: str) -> tuple[str, str] | None:
 
 
 def _memory(value: str) -> tuple[str, str] | None:
-    good = re.fullmatch(r"[1-9]\d*[kmgt]b?", value, re.IGNORECASE)
-    return None if good else ("it is a number with a unit", "driver_memory: 1g")
+    if not re.fullmatch(r"[1-9]\d*[kmgt]b?", value, re.IGNORECASE):
+        return "it is a number with a unit", "driver_memory: 1g"
+    if Settings(driver_memory=value).driver_bytes < DRIVER_BYTES_MIN:
+        return "Spark does not start with less than 500m", "driver_memory: 1g"
+    return None
 
 
 def _master(value: str) -> tuple[str, str] | None:

@@ -205,6 +205,59 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """What stands between two delimiters, counted from 1, or from the end down from -1; empty beyond the last one."""
+
+    argument: Local
+    delimiter: str
+    number: int
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        values = materialized(self.argument.evaluate(rows), rows.num_rows)
+        lists = pc.split_pattern(values, self.delimiter)
+        begins, ends = lists.offsets.to_numpy()[:-1], lists.offsets.to_numpy()[1:]
+        at = begins + (self.number - 1) if self.number > 0 else ends + self.number
+        pieces = lists.values.take(pa.array(at, mask=(at < begins) | (at >= ends)))
+        return pc.if_else(pc.is_valid(values), pc.fill_null(pieces, ""), pa.scalar(None, pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a group of a regular expression matched first, empty where it did not. All groups have names."""
+
+    argument: Local
+    pattern: str
+    group: str
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        values = materialized(self.argument.evaluate(rows), rows.num_rows)
+        found = pc.struct_field(pc.extract_regex(values, self.pattern), self.group)
+        return pc.if_else(pc.is_valid(values), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A text as compared with one of small ASCII letters: of all others only the Kelvin sign has such a small form."""
+
+    argument: Local
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        return pc.ascii_lower(pc.replace_substring(self.argument.evaluate(rows), "\N{KELVIN SIGN}", "k"))
+
+
+@dataclass(frozen=True, slots=True)
 class Hash:
     """``xxhash64`` of keys as Spark computes it.
 

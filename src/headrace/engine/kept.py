@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.catalog.synced import synced
 from headrace.serve.sound import sound, sound_now
-from headrace.state.arrangement import Run, heavy, mergeable
+from headrace.state.arrangement import MERGE_BYTES, Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
 from headrace.state.phases import MERGE, timed
 from headrace.state.run import checksums, is_sorted, open_run, write_run
@@ -29,8 +29,9 @@ RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays 
 class Kept:
     """Live runs by arrangement. The engine's thread adds; one merging thread combines; both under a lock."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, merge_bytes: int = MERGE_BYTES) -> None:
+        """``merge_bytes``: of a merged run at most; a merge takes about twice as much memory."""
+        self.folder, self.merge_bytes = folder, merge_bytes
         folder.mkdir(parents=True, exist_ok=True)
         self.runs: dict[str, list[Run]] = {}
         self.beside: dict[str, list[str]] = {}  # files of rows that leaves leave out, see ``Aside``
@@ -173,7 +174,7 @@ class Kept:
         """Merge the newest runs of an arrangement once there are ``least`` of them to merge."""
         with self._lock:
             runs = list(self.runs.get(name, []))
-        start = mergeable(runs)
+        start = mergeable(runs, self.merge_bytes)
         if len(runs) - start < (least if len(runs) < 2 or is_sorted(runs[-1].path) else UNSORTED_RUNS):
             return False
         self._combine(name, runs, start)

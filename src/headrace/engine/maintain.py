@@ -39,9 +39,11 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
+from headrace.state.arrangement import MERGE_BYTES
 from headrace.state.phases import CATALOGUE, PUBLISH, phase, timed
 from headrace.state.run import checksums
 
+MERGES_PART = 4  # of the driver's memory is in a merged run at most: a merge takes twice as much
 WIDE_ROWS = 200_000  # from here on a step is laid out over several tasks
 COMPACT_FILES = 64  # deltas of a feed beyond its base before they become a new base
 
@@ -59,7 +61,7 @@ class Maintainer:
             spark, folder, catalog, log, settings, tell
         )  # fmt: skip
         self.reader = LogReader(folder / "log")
-        self.kept = Kept(folder / "state")
+        self.kept = Kept(folder / "state", min(MERGE_BYTES, settings.driver_bytes // MERGES_PART))
         self.tables: dict[str, Relation] = {}
         self.views: dict[str, Compiled] = {}
         self.failures = Failures(catalog, tell)

@@ -131,6 +131,12 @@ class Settings:
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
     retention: Retention = Retention()
 
+    @property
+    def driver_bytes(self) -> int:
+        """``driver_memory`` in bytes."""
+        digits = self.driver_memory.lower().removesuffix("b")
+        return int(digits[:-1]) << 10 * (1 + "kmgt".index(digits[-1]))
+
 
 @dataclass(frozen=True, slots=True)
 class Project:

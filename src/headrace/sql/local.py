@@ -8,7 +8,21 @@ from datetime import timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.circuit.local import Call, Constant, Divided, Formatted, Local, Part, Reference, Searched, Widened
+from headrace.circuit.local import (
+    Call,
+    Constant,
+    Divided,
+    Extracted,
+    Formatted,
+    Local,
+    Lowered,
+    Part,
+    Piece,
+    Reference,
+    Searched,
+    Widened,
+)
+from headrace.sql.patterns import in_re2
 
 if TYPE_CHECKING:
     from headrace.sql.catalyst import Catalyst
@@ -60,6 +74,8 @@ class _Forms:
         if kind == "Literal":
             return literal(expression)
         children = self.catalyst.items(expression.children())
+        if kind in ("EqualTo", "In") and _kind(children[0]) == "Lower":
+            return self.lowered(*children)
         if kind in COMPARISONS:
             return self.call(COMPARISONS[kind], children) if _type(children[0]) in COMPARED else None
         if kind in ("IsNull", "IsNotNull"):
@@ -84,6 +100,10 @@ class _Forms:
             return self.call("utf8_length", children)
         if kind in SEARCHED or kind == "StringReplace":
             return self.searched(kind, children)
+        if kind == "ElementAt" and _kind(children[0]) == "StringSplitSQL":
+            return self.piece(children[1], *self.catalyst.items(children[0].children()))
+        if kind in ("RLike", "RegExpExtract"):
+            return self.matched(*children)
         if kind in ARITHMETIC:
             return self.arithmetic(kind, expression, children)
         if kind == "Cast":
@@ -127,9 +147,16 @@ class _Forms:
             return None
         made = [self.call("equal", [value, choice]) for choice in choices]
         known = [m for m in made if m is not None and not m.throws]
-        if not known or len(known) < len(made):
+        return _any(known) if len(known) == len(made) else None
+
+    def lowered(self, value: Any, *choices: Any) -> Local | None:
+        """lower(text) is one of a few constants of ASCII: no other constant is told exactly without Spark's tables."""
+        made = [self.of(choice) for choice in choices]
+        constants = [m for m in made if isinstance(m, Constant) and str(m.value).isascii() and m.value is not None]
+        argument = self.of(value.child())
+        if argument is None or argument.throws or len(constants) < len(made) or len(made) > CHOICES_MAX:
             return None
-        return reduce(lambda a, b: Call("or_kleene", (a, b)), known)
+        return _any([Call("equal", (Lowered(argument), constant)) for constant in constants])
 
     def divided(self, child: Any, by: int | None, part: Part) -> Local | None:
         argument = None if by is None or by < 2 else self.of(child)
@@ -159,6 +186,27 @@ class _Forms:
         if argument is None or not known[0]:
             return None
         return Searched(SEARCHED.get(kind, "replace_substring"), argument, *known)
+
+    def piece(self, number: Any, text: Any, delimiter: Any) -> Local | None:
+        """split_part of a constant delimiter and number."""
+        if _kind(delimiter) != "Literal" or delimiter.value() is None or not str(delimiter.value().toString()):
+            return None
+        at, argument = _constant(number), self.of(text) if _type(text) == "string" else None
+        return None if argument is None or not at else Piece(argument, str(delimiter.value().toString()), at)
+
+    def matched(self, text: Any, pattern: Any, group: Any = None) -> Local | None:
+        """rlike, or with ``group`` regexp_extract, of a constant pattern that means the same to Arrow's RE2."""
+        if _kind(pattern) != "Literal" or pattern.value() is None or _type(text) != "string":
+            return None
+        known, argument = in_re2(str(pattern.value().toString())), self.of(text)
+        if known is None or argument is None:
+            return None
+        if group is None:
+            return Searched("match_substring_regex", argument, known.pattern)
+        number = _constant(group)
+        if number is None or not 0 <= number <= known.groups:
+            return None
+        return Extracted(argument, known.pattern, known.name(number))
 
     def logic(self, kind: str, children: list[Any]) -> Local | None:
         if kind == "Not":
@@ -194,6 +242,10 @@ class _Forms:
             return None
         argument = self.of(child)
         return None if argument is None else Widened(argument, target)
+
+
+def _any(conditions: list[Local]) -> Local | None:
+    return reduce(lambda a, b: Call("or_kleene", (a, b)), conditions) if conditions else None
 
 
 def literal(expression: Any) -> Local | None:

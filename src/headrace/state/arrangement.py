@@ -93,12 +93,15 @@ class Arrangement:
         return table if self._arranged is None or HASH in table.column_names else self._arranged(table)
 
 
-def mergeable(runs: Sequence[Run]) -> int:
-    """The index from which a list of runs (oldest first) should be merged into one; its length when none should."""
+def mergeable(runs: Sequence[Run], limit: int = MERGE_BYTES) -> int:
+    """The index from which a list of runs (oldest first) should be merged into one; its length when none should.
+
+    ``limit``: no merged run has more bytes.
+    """
     if len(runs) < 2:
         return len(runs)
     start, rows, size = len(runs) - 1, runs[-1].rows, runs[-1].size
-    while start > 0 and runs[start - 1].rows < MERGE_RATIO * rows and runs[start - 1].size + size < MERGE_BYTES:
+    while start > 0 and runs[start - 1].rows < MERGE_RATIO * rows and runs[start - 1].size + size < limit:
         start -= 1
         rows, size = rows + runs[start].rows, size + runs[start].size
     return start if start < len(runs) - 1 else len(runs)

@@ -232,11 +232,6 @@ class _Ragged:
     lengths: npt.NDArray[np.int64]
     bytes: Bytes
 
-    @property
-    def starts(self) -> npt.NDArray[np.int64]:
-        starts: npt.NDArray[np.int64] = np.cumsum(self.lengths) - self.lengths
-        return starts
-
 
 _Part: TypeAlias = _Ragged | Bytes  # as a matrix: one row of bytes a value
 
@@ -298,10 +293,7 @@ def _text(array: pa.Array) -> _Ragged:
 
 def _spread(lengths: npt.NDArray[np.int64], packed: Bytes, room: int) -> _Ragged:
     """Strings that lie end to end, each followed by ``room`` zero bytes."""
-    out = np.zeros(len(packed) + room * len(lengths), np.uint8)
-    moved = np.repeat(np.arange(len(lengths)) * room, lengths)
-    out[np.arange(len(packed)) + moved] = packed
-    return _Ragged(lengths + room, out)
+    return _by_row([_large_binary(lengths, packed), pa.scalar(bytes(room), pa.large_binary())])
 
 
 def _joined(parts: Sequence[_Part], rows: pa.Array | None = None) -> _Ragged:
@@ -312,19 +304,25 @@ def _joined(parts: Sequence[_Part], rows: pa.Array | None = None) -> _Ragged:
     if all(isinstance(part, np.ndarray) for part in parts):
         matrix = np.hstack([part for part in parts if isinstance(part, np.ndarray)]) if parts else np.empty((count, 0))
         return _Ragged(np.full(count, matrix.shape[1], np.int64), matrix.astype(np.uint8, copy=False).reshape(-1))
-    lengths = np.zeros(count, np.int64)
-    for part in parts:
-        lengths += part.lengths if isinstance(part, _Ragged) else part.shape[1]
-    place = np.cumsum(lengths) - lengths
-    out = np.empty(int(lengths.sum()), np.uint8)
-    for part in parts:
-        if isinstance(part, _Ragged):
-            out[np.arange(len(part.bytes)) + np.repeat(place - part.starts, part.lengths)] = part.bytes
-            place = place + part.lengths
-        else:
-            out[place[:, None] + np.arange(part.shape[1])] = part
-            place = place + part.shape[1]
-    return _Ragged(lengths, out)
+    return _by_row([
+        _large_binary(part.lengths, part.bytes) if isinstance(part, _Ragged)
+        else _large_binary(np.full(count, part.shape[1], np.int64), np.ascontiguousarray(part).reshape(-1))
+        for part in parts
+    ])  # fmt: skip
+
+
+def _large_binary(lengths: npt.NDArray[np.int64], packed: Bytes) -> pa.LargeBinaryArray:
+    """Strings that lie end to end, nothing copied."""
+    offsets = pa.py_buffer(np.r_[0, np.cumsum(lengths)])
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lengths), [None, offsets, pa.py_buffer(packed)])
+
+
+def _by_row(parts: Sequence[pa.LargeBinaryArray | pa.LargeBinaryScalar]) -> _Ragged:
+    """The parts of each row one after another; a scalar is one of each row."""
+    made = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+    _, offsets, packed = made.buffers()
+    lengths = np.diff(np.frombuffer(offsets, np.int64)[: len(made) + 1])
+    return _Ragged(lengths, np.frombuffer(packed or b"", np.uint8)[: int(lengths.sum())])
 
 
 def _rows(part: _Part) -> int:

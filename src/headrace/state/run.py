@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -21,6 +22,7 @@ HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never dec
 OPEN_RUNS = 512
 BLOCK = 256 << 10  # bytes with a sum of their own: 32 bytes of sums a megabyte
 SUM_DIGITS = 8
+STRETCH = 32 << 20  # bytes that are merged at a time
 _COPIES = b"copies"  # in a file's footer: the sum of its weights
 
 _open: OrderedDict[str, pa.Table] = OrderedDict()
@@ -153,10 +155,26 @@ def merge(tables: list[pa.Table]) -> pa.Table:
     """One run of several: sorted by hash, weights of equal rows added, zeros dropped.
 
     Only rows that share their hash with a negative weight can cancel, so only those are compared in full.
-    Rows of which some have no hash stay as they came, and have none.
+    Rows of which some have no hash stay as they came, and have none. Memory: twice that of the result.
     """
     if any(HASH not in table.column_names for table in tables):
         return _unsorted(tables)
+    return pa.concat_tables(map(_merged, _stretches(tables))).combine_chunks()
+
+
+def _stretches(tables: list[pa.Table]) -> Iterator[list[pa.Table]]:
+    """The rows of sorted tables, all that share a hash together, about ``STRETCH`` bytes at a time."""
+    number = 1 + sum(table.nbytes for table in tables) // STRETCH
+    largest = max(tables, key=lambda table: table.num_rows)
+    places = np.arange(1, number) * largest.num_rows // number
+    cuts = np.unique(column(largest, HASH)[places])
+    ends = [np.r_[0, np.searchsorted(column(table, HASH), cuts), table.num_rows] for table in tables]
+    for at in range(len(cuts) + 1):
+        yield [t.slice(e[at], e[at + 1] - e[at]) for t, e in zip(tables, ends, strict=True)]
+
+
+def _merged(tables: list[pa.Table]) -> pa.Table:
+    """See ``merge``, of a stretch."""
     table = pa.concat_tables(tables).combine_chunks()
     hashes = column(table, HASH)
     order = np.argsort(hashes, kind="stable")

@@ -1,4 +1,5 @@
-"""One query by Apache Flink SQL: its local cluster, two slots, streaming, state on the heap, mini-batches.
+"""One query by Apache Flink SQL: its local cluster, two slots, streaming, state on the heap, mini-batches; its changes
+go into files, as Debezium's JSON, the only form of files that Flink has for changes.
 
 FLINK_PYTHON flink.py --data FOLDER --events N --query-text FILE. Runs in Flink's own environment, so it imports
 nothing of this repository. Its time is the job's net run time: start-up is told beside it. One JSON line.
@@ -68,9 +69,11 @@ def main() -> None:
     declared = ", ".join(
         f"`{c.getName()}` {c.getDataType().getLogicalType().copy(True).asSerializableString()}" for c in columns
     )
-    tables.execute_sql(f"CREATE TABLE sink ({declared}) WITH ('connector'='blackhole')")
-    job = tables.execute_sql(f"INSERT INTO sink {query}").get_job_client().get_job_execution_result().result()
-    seconds = job.get_net_runtime() / 1000
+    with tempfile.TemporaryDirectory() as folder:
+        sink = f"'connector'='filesystem', 'path'='file://{folder}', 'format'='debezium-json'"
+        tables.execute_sql(f"CREATE TABLE sink ({declared}) WITH ({sink})")
+        job = tables.execute_sql(f"INSERT INTO sink {query}").get_job_client().get_job_execution_result().result()
+        seconds = job.get_net_runtime() / 1000
     print(json.dumps({
         "engine": "flink", "events": chosen.events, "startup_s": round(time.time() - began - seconds, 2),
         "seconds": round(seconds, 3), "per_second": round(chosen.events / seconds),
