@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from headrace.formats.types import duckdb as duckdb_types
 from headrace.model.errors import HeadraceError
 from headrace.sinks.connectors.duckdb.connector import DuckdbSink
 
+LOOKS = 500
 READ = (
     "import duckdb, sys; print(duckdb.connect(sys.argv[1], read_only=True).execute('SELECT * FROM sales').fetchall())"
 )
@@ -60,6 +62,18 @@ def test_a_file_that_another_process_holds_is_told_and_written_later(duckdb_stor
     assert caught.value.next == "close the other program; the same changes are sent again, none is lost"
     sink.write(change)
     assert duckdb_store.contents("sales") == Counter({(1, "a"): 1, (2, "b"): 1})
+
+
+def test_a_look_at_the_sink_opens_the_file_while_a_write_closes_it(duckdb_store: DuckdbStore) -> None:
+    """DuckDB itself refuses one of some hundreds: two sinks of one process look as often as they can."""
+    looking = [duckdb_store.sink(), duckdb_store.sink()]
+    looking[0].open()
+
+    def look(sink: DuckdbSink) -> int:
+        return sum(sink.held() == {} for _ in range(LOOKS))
+
+    with ThreadPoolExecutor(len(looking)) as threads:
+        assert list(threads.map(look, looking)) == [LOOKS, LOOKS]
 
 
 def test_a_relative_path_starts_at_the_project(tmp_path: Path) -> None:

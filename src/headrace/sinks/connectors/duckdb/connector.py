@@ -7,6 +7,7 @@ between, the user's own ``duckdb`` can read it. As long as that has it open, a w
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -42,6 +43,8 @@ from headrace.sinks.target import (
 from headrace.sinks.tenure import Tenure
 
 _Answer = TypeVar("_Answer")
+# DuckDB does not let a file be opened while its last other connection of the same process is just being closed.
+_OPENING = threading.Lock()
 _Work = Callable[[Tables, Progress, DuckdbQuarantine], _Answer]
 
 
@@ -248,14 +251,16 @@ class DuckdbSink(Sink):
 
     @contextmanager
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        connection = self._connect()
+        with _OPENING:
+            connection = self._connect()
         try:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection
         except duckdb.Error as error:
             raise self._explained(error) from error
         finally:
-            connection.close()  # takes back a transaction that did not get to its COMMIT
+            with _OPENING:
+                connection.close()  # takes back a transaction that did not get to its COMMIT
 
     def _within(self, connection: duckdb.DuckDBPyConnection, work: _Work[_Answer], *, keep: bool = True) -> _Answer:
         """One transaction of a file that is open."""
