@@ -188,11 +188,11 @@ def test_batches_of_long_rows_end_before_they_fill_the_memory(
 ) -> None:
     def sizes(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in given:
-            yield pa.record_batch({"circuit": ["c"], "path": ["p"], "rows": [batch.num_rows], "sums": [""]})
+            yield pa.record_batch({"circuit": ["grün"], "path": ["p"], "rows": [batch.num_rows], "sums": [""]})
 
     long = spark.range(0, 3, 1, 1).select(F.expr(f"repeat('x', {100 << 20}) AS s"))
     prepared = Prepared(long.mapInArrow(sizes, "circuit string, path string, rows bigint, sums string"))
-    assert [rows for _, _, rows, _ in prepared.run(described(tmp_path), bounded=bounded)] == batches
+    assert prepared.run(described(tmp_path), bounded=bounded) == [("grün", "p", rows, "") for rows in batches]
 
 
 def test_a_step_knows_of_long_rows(spark: Any, compiled: Compiled, tmp_path: Path) -> None:

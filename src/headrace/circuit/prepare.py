@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -84,15 +85,17 @@ class Prepared:
         # A plan node takes the session of the thread that makes it, and clone() makes nodes.
         self.sessions.setActiveSession(self.session)
         rows = (self.plan if self.same_rdd else self.plan.clone()).executeCollect()
-        return [
-            (
-                row.getUTF8String(0).toString(),
-                row.getUTF8String(1).toString(),
-                row.getLong(2),
-                row.getUTF8String(3).toString(),
-            )
-            for row in rows
-        ]
+        return [_described(row.getBytes()) for row in rows]
+
+
+def _described(row: bytes) -> tuple[str, str, int, str]:
+    """The columns of ``publish`` in an UnsafeRow: a call for each of them would take a tenth of a step of many views.
+
+    A word of 8 bytes for the NULLs and one for each column, that of a text its place and size; then the texts.
+    """
+    _, circuit, path, rows, sums = np.frombuffer(row, np.int64, 5).tolist()
+    texts = [row[place : place + size].decode() for place, size in (divmod(w, 1 << 32) for w in (circuit, path, sums))]
+    return texts[0], texts[1], rows, texts[2]
 
 
 def _remembers(jvm: Any, plan: Any) -> bool:
