@@ -22,6 +22,7 @@ Datum: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Scalar"
 Rows: TypeAlias = "pa.RecordBatch | pa.Table"
 
 Part: TypeAlias = Literal["quotient", "floor", "remainder"]
+Field: TypeAlias = Literal["year", "month", "day"]
 
 THROWING = frozenset({"add_checked", "subtract_checked", "multiply_checked"})
 
@@ -91,7 +92,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """An integer as one of another type that holds it, or a timestamp's date in UTC."""
+    """An integer or decimal as one of another type that holds it, or a timestamp's date in UTC."""
 
     argument: Local
     type: str
@@ -181,6 +182,41 @@ def _civil(days: int) -> tuple[int, int, int]:
     day = of_year - (153 * month + 2) // 5 + 1
     month += 3 if month < 10 else -9
     return year_of_era + era * 400 + (month <= 2), month, day
+
+
+@dataclass(frozen=True, slots=True)
+class DateField:
+    """The ``year``, ``month`` or ``day`` of a date, an int."""
+
+    argument: Local
+    field: Field
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        values = materialized(self.argument.evaluate(rows), rows.num_rows)
+        encoded = values.cast(pa.int32()).dictionary_encode()  # few days are many dates
+        place = ("year", "month", "day").index(self.field)
+        made = pa.array([_civil(day)[place] for day in encoded.dictionary.to_pylist()], pa.int32())
+        return made.take(encoded.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliced:
+    """The characters of a text from ``first``, counted from 0, up to ``last``."""
+
+    argument: Local
+    first: int
+    last: int
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        return pc.utf8_slice_codeunits(self.argument.evaluate(rows), self.first, self.last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,12 @@ def starting_workers(spark: SparkSession, tasks: int) -> Iterator[None]:
             thread.join()
 
 
+def in_session(spark: SparkSession) -> None:
+    """Plans that this thread makes are of this session: a plan node takes the session of the thread that makes it."""
+    jvm: Any = spark.sparkContext._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+
+
 class Prepared:
     """A circuit's plan, planned once. ``frame`` must have the columns of ``publish``."""
 

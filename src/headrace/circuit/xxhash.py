@@ -19,16 +19,12 @@ _P1, _P2, _P3, _P4, _P5 = (
 INTS = frozenset({"boolean", "tinyint", "smallint", "int", "date", "float"})
 LONGS = frozenset({"bigint", "timestamp", "timestamp_ntz", "double"})
 BYTES = frozenset({"string", "binary"})
+LONG_DIGITS = 18  # a decimal of no more is hashed as the long it is kept in
 
 
 def hashable(types: Sequence[str]) -> bool:
     """Whether columns of these types can be hashed here."""
-    return all(t in INTS or t in LONGS or t in BYTES or _short_decimal(t) for t in types)
-
-
-def _short_decimal(type_text: str) -> bool:
-    """A decimal of up to 18 digits is hashed as the long it is kept in."""
-    return type_text.startswith("decimal(") and int(type_text[8:].split(",", maxsplit=1)[0]) <= 18
+    return all(t in INTS or t in LONGS or t in BYTES or t.startswith("decimal(") for t in types)
 
 
 def xxhash64(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str], rows: int) -> np.ndarray:
@@ -38,6 +34,8 @@ def xxhash64(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str]
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if type_text in BYTES:
             hashed = _bytes(array, hashes)
+        elif pa.types.is_decimal(array.type) and array.type.precision > LONG_DIGITS:
+            hashed = _bytes(_shortest(array), hashes)
         elif type_text in INTS:
             hashed = _int(_words(array, type_text, np.int32), hashes)
         else:
@@ -61,6 +59,22 @@ def _words(array: pa.Array, type_text: str, width: type[np.signedinteger]) -> np
     arrow = pa.int32() if width is np.int32 else pa.int64()
     whole: np.ndarray = array.cast(arrow).fill_null(0).to_numpy(zero_copy_only=False)
     return whole
+
+
+def _shortest(array: pa.Array) -> pa.Array:
+    """The unscaled values of decimals as Java's BigInteger writes them: the fewest bytes, the highest first."""
+    words = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, 16)[array.offset : array.offset + len(array)]
+    matrix = words[:, ::-1]
+    sign = np.where(matrix[:, :1] & 0x80, np.uint8(0xFF), np.uint8(0))
+    # A byte is needed from the first on that is not the sign's, or from the one before, which must show the sign.
+    other = matrix != sign
+    first = np.where(other.any(axis=1), other.argmax(axis=1), 15)
+    shows = (matrix[np.arange(len(matrix)), first] ^ sign[:, 0]) & 0x80 == 0
+    begin = np.where(shows, first, first - 1)
+    offsets = np.zeros(len(matrix) + 1, np.int32)
+    np.cumsum(16 - begin, out=offsets[1:])
+    packed = matrix[np.arange(16) >= begin[:, None]]
+    return pa.Array.from_buffers(pa.binary(), len(matrix), [None, pa.py_buffer(offsets), pa.py_buffer(packed)])
 
 
 def _long(values: np.ndarray, seeds: np.ndarray) -> np.ndarray:

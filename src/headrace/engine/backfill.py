@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ class Backfill:
         self.counting = counting
         self.spark, self.folder, self.catalog, self.kept, self.settings = spark, folder, catalog, kept, settings
         self.reader = LogReader(folder / "log")
+        self._lock = threading.Lock()
 
     def table(self, circuit: Circuit, number: int, upto: int, wide_rows: int) -> list[Path]:
         """A table that views newly read: its contents from the log. Gives the files of what it could not take."""
@@ -98,9 +100,10 @@ class Backfill:
                 made[circuit.name] = [o.path for o in result.outputs], sum(o.rows for o in result.outputs)
             paths = {**bases, **made}.get(circuit.name, ([], 0))[0]
             known.update({circuit.name: paths} if paths else {})
-        self.kept.add(runs)
         paths, rows = made.pop(compiled.feed)
-        bases.update(made)
+        with self._lock:  # views are built side by side, and may have made the same
+            self.kept.add(path for path in runs if _arrangement(path) not in self.kept.runs)
+            bases.update(made)
         sync_names(paths)
         return paths, rows
 

@@ -24,7 +24,8 @@ from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled, columns
 from headrace.engine.disk import refusal
 from headrace.engine.durable import Durable
-from headrace.engine.failures import Failed, Failures, Scene, disagreeing, message, unnamed
+from headrace.engine.failures import Failed, Failures, Scene, disagreeing
+from headrace.engine.first import first_contents
 from headrace.engine.forget import forget
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble
@@ -313,7 +314,8 @@ class Maintainer:
         program = assemble(tables, {c.feed: c.root for c in views.values()})
         number = self.number + 1
         with made_anew(self.kept, other):
-            bases, broken = self.build(program, fresh, held, commit, columns(tables, views.values()))
+            names = columns(tables, views.values())
+            bases, broken = first_contents(self, program, fresh, held, commit, names, WIDE_ROWS)
             edited = next((n for n in broken if n in known and not broken[n].lost), None)
             if edited is not None:
                 self.load(self.tables, self.views)  # what was built for the new versions goes
@@ -368,47 +370,6 @@ class Maintainer:
         """A commit of our own in the log, for a change that no source brings."""
         origin = TransactionOrigin(SELF, text, time.time_ns() // 1000)
         return self.log.append(TransactionBatch((origin,), {}))
-
-    def build(
-        self, program: Program, fresh: list[Compiled], held: set[str], upto: int, columns: Mapping[str, Sequence[str]]
-    ) -> tuple[Bases, dict[str, Failed]]:
-        """First contents of new tables and view versions at ``upto``: feed -> (files, rows); the views that fail.
-
-        ``held``: views that have failed before and are not built.
-        """
-        bases: Bases = {}
-        broken: dict[str, Failed] = {}
-        number = self.number + 1
-        with self.log.held():
-            for circuit in program.circuits:
-                if circuit.relation is not None and not self.kept.runs.get(TABLE + circuit.name):
-                    refused = self.backfill.table(circuit, number, upto, WIDE_ROWS)
-                    self.quarantine.begin(refused, circuit.relation, number, upto)
-        for compiled in fresh:
-            started, name = time.monotonic(), compiled.schema.name
-            above = next((r for r in compiled.reads if r in broken or r in held), None)
-            if above is not None:
-                broken[name] = Failed(compiled, 0, [unnamed(0, "", above)], ready=True)
-                continue
-            lost = self.lost.of(compiled)
-            if lost:
-                broken[name] = Failed(compiled, 0, [unnamed(0, lost)], lost=lost)
-                continue
-            feeds = {feed: self.contents(feed, bases) for feed in feeds_of(compiled.root)}
-            view = partial(self.backfill.view, compiled, feeds, bases, number, upto, WIDE_ROWS)
-            try:
-                bases[compiled.feed] = self.aside.going_on(compiled, columns, number, upto, view)
-            except CircuitFailed as failure:
-                if refusal(failure, self.folder):
-                    raise
-                broken[name] = Failed(compiled, 0, [unnamed(0, message(failure.cause))])
-                broken[name].found(Scene.of(failure).search(WIDE_ROWS), columns)
-                continue
-            self.tell({
-                "event": "view.built", "view": name, "version": compiled.schema.version,
-                "rows": bases[compiled.feed][1], "seconds": round(time.monotonic() - started, 3),
-            })  # fmt: skip
-        return bases, broken
 
     def contents(self, feed: str, bases: Bases, outputs: Sequence[Output] = ()) -> list[str]:
         """Files that hold all of a table or view version, each row once; after the step that wrote ``outputs``."""

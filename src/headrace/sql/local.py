@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from headrace.circuit.decimals import Arithmetic, Ratio, Rounded, fitting
 from headrace.circuit.local import (
     Call,
     Constant,
+    DateField,
     Divided,
     Extracted,
+    Field,
     Formatted,
     Local,
     Lowered,
@@ -20,8 +24,10 @@ from headrace.circuit.local import (
     Piece,
     Reference,
     Searched,
+    Sliced,
     Widened,
 )
+from headrace.formats.types.arrow import to_arrow
 from headrace.sql.patterns import in_re2
 
 if TYPE_CHECKING:
@@ -40,6 +46,8 @@ CHECKED = ("int", "bigint")  # narrower ones overflow to another error text
 # Types whose equal values have equal bytes, and whose order Arrow has as Spark has it.
 COMPARED = frozenset({*INTEGERS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"})
 FLOORED = {"UnixMillis": 1_000, "UnixSeconds": 1_000_000}
+DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # that Arrow wants a decimal to have for them
+FIELDS_OF_DATES: dict[str, Field] = {"Year": "year", "Month": "month", "DayOfMonth": "day"}
 CLOCK = {"Hour": "hour", "Minute": "minute", "Second": "second"}
 FIELDS = re.compile("yyyy|MM|dd|HH|mm|ss|[-/:. ]")
 SEARCHED = {"Contains": "match_substring", "StartsWith": "starts_with", "EndsWith": "ends_with"}
@@ -77,7 +85,7 @@ class _Forms:
         if kind in ("EqualTo", "In") and _kind(children[0]) == "Lower":
             return self.lowered(*children)
         if kind in COMPARISONS:
-            return self.call(COMPARISONS[kind], children) if _type(children[0]) in COMPARED else None
+            return self.call(COMPARISONS[kind], children) if _compared(children) else None
         if kind in ("IsNull", "IsNotNull"):
             return self.call("is_null" if kind == "IsNull" else "is_valid", children)
         if kind in ("And", "Or", "Not"):
@@ -96,6 +104,13 @@ class _Forms:
             return self.formatted(expression, *children)
         if kind in CLOCK:
             return self.clock(expression, children[0])
+        if kind in FIELDS_OF_DATES and _type(children[0]) == "date":
+            argument = self.of(children[0])
+            return None if argument is None else DateField(argument, FIELDS_OF_DATES[kind])
+        if kind == "Substring" and _type(children[0]) == "string":
+            return self.sliced(*children)
+        if kind == "Like":
+            return self.like(expression, *children)
         if kind == "Length" and _type(children[0]) == "string":
             return self.call("utf8_length", children)
         if kind in SEARCHED or kind == "StringReplace":
@@ -104,6 +119,10 @@ class _Forms:
             return self.piece(children[1], *self.catalyst.items(children[0].children()))
         if kind in ("RLike", "RegExpExtract"):
             return self.matched(*children)
+        if kind == "Divide" and _is_decimal(expression):
+            return self.ratio(expression, *children)
+        if kind in ARITHMETIC and _is_decimal(expression):
+            return self.decimal(ARITHMETIC[kind], expression, *children)
         if kind in ARITHMETIC:
             return self.arithmetic(kind, expression, children)
         if kind == "Cast":
@@ -143,7 +162,7 @@ class _Forms:
 
     def among(self, value: Any, *choices: Any) -> Local | None:
         """IN a few values: equal to the one or the other."""
-        if _type(value) not in COMPARED or len(choices) > CHOICES_MAX:
+        if not _compared([value, *choices]) or len(choices) > CHOICES_MAX:
             return None
         made = [self.call("equal", [value, choice]) for choice in choices]
         known = [m for m in made if m is not None and not m.throws]
@@ -217,9 +236,36 @@ class _Forms:
         type_text = _type(expression)
         if type_text == "double":
             return self.call(ARITHMETIC[kind], children)
-        if type_text in CHECKED and str(expression.evalMode().toString()) == "ANSI":
+        if type_text in CHECKED and _ansi(expression):
             return self.call(ARITHMETIC[kind] + "_checked", children)
         return None
+
+    def decimal(self, function: str, expression: Any, *children: Any) -> Local | None:
+        left, right = (self.of(child) for child in children)
+        fits = fitting(function, *(to_arrow(_type(e)) for e in (*children, expression)))
+        if left is None or right is None or fits is None or not (fits or _ansi(expression)):
+            return None
+        return Arithmetic(function, left, right, _type(expression), fits)
+
+    def ratio(self, expression: Any, *children: Any) -> Local | None:
+        left, right = (self.of(child) for child in children)
+        return None if left is None or right is None or not _ansi(expression) else Ratio(left, right, _type(expression))
+
+    def sliced(self, text: Any, begin: Any, length: Any) -> Local | None:
+        """substring from a constant place that counts from 1, of a constant length."""
+        first, count, argument = _constant(begin), _constant(length), self.of(text)
+        if argument is None or first is None or count is None or first < 1 or count < 0:
+            return None
+        return Sliced(argument, first - 1, min(first - 1 + count, (1 << 31) - 1))
+
+    def like(self, expression: Any, text: Any, pattern: Any) -> Local | None:
+        """LIKE of a constant pattern in which nothing is escaped."""
+        if _kind(pattern) != "Literal" or pattern.value() is None or _type(text) != "string":
+            return None
+        known, argument = str(pattern.value().toString()), self.of(text)
+        if argument is None or "\\" in known or str(expression.escapeChar()) in known:
+            return None
+        return Searched("match_like", argument, known)
 
     def shifted(self, expression: Any, time: Any, interval: Any) -> Local | None:
         """A timestamp and a constant interval of days or less; where a day may have 23 hours, only Spark knows."""
@@ -238,10 +284,11 @@ class _Forms:
         if (source, target) == ("timestamp", "date") and str(expression.zoneId().getId()) in ("UTC", "Z"):
             argument = self.of(child)
             return None if argument is None else Widened(argument, target)
-        if source not in INTEGERS or target not in INTEGERS or INTEGERS.index(source) > INTEGERS.index(target):
+        rounds = _rounds(target, source)
+        argument = self.of(child) if rounds or _holds(target, source) else None
+        if argument is None:
             return None
-        argument = self.of(child)
-        return None if argument is None else Widened(argument, target)
+        return Rounded(argument, target) if rounds else Widened(argument, target)
 
 
 def _any(conditions: list[Local]) -> Local | None:
@@ -253,13 +300,54 @@ def literal(expression: Any) -> Local | None:
     type_text, value = _type(expression), expression.value()
     if value is None:
         return _null(type_text)
+    if type_text.startswith("decimal("):
+        return Constant(Decimal(str(value.toString())), type_text)
     if type_text not in LITERALS:
         return None
     return Constant(str(value.toString()) if type_text == "string" else value, type_text)
 
 
 def _null(type_text: str) -> Local | None:
-    return Constant(None, type_text) if type_text in COMPARED | {"double"} else None
+    known = type_text in COMPARED | {"double"} or type_text.startswith("decimal(")
+    return Constant(None, type_text) if known else None
+
+
+def _compared(expressions: list[Any]) -> bool:
+    """Whether Arrow compares values of their type as Spark does."""
+    types = {_type(e) for e in expressions}
+    return types <= COMPARED or (len(types) == 1 and _is_decimal(expressions[0]))
+
+
+def _is_decimal(expression: Any) -> bool:
+    return _type(expression).startswith("decimal(")
+
+
+def _holds(target: str, source: str) -> bool:
+    """Whether a numeric type has every value of another one."""
+    if target in INTEGERS:
+        return source in INTEGERS and INTEGERS.index(source) <= INTEGERS.index(target)
+    if not target.startswith("decimal("):
+        return False
+    wide = to_arrow(target)
+    if source in INTEGERS:
+        return bool(wide.precision - wide.scale >= DIGITS[source])
+    if not source.startswith("decimal("):
+        return False
+    narrow = to_arrow(source)
+    return bool(wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale)
+
+
+def _rounds(target: str, source: str) -> bool:
+    """Whether a decimal type has fewer digits behind the point than another, and room before it for a carry."""
+    if not (target.startswith("decimal(") and source.startswith("decimal(")):
+        return False
+    to, of = to_arrow(target), to_arrow(source)
+    return bool(to.scale < of.scale and to.precision - to.scale > of.precision - of.scale)
+
+
+def _ansi(expression: Any) -> bool:
+    """Whether what does not fit is an error."""
+    return str(expression.evalMode().toString()) == "ANSI"
 
 
 def _constant(expression: Any) -> int | None:

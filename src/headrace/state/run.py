@@ -121,7 +121,8 @@ def open_run(path: str) -> pa.Table:
     """
     known = _open.get(path)
     if known is not None:
-        _open.move_to_end(path)
+        with suppress(KeyError):  # another thread has just closed it
+            _open.move_to_end(path)
         return known
     table = pa.ipc.open_file(_mapped(path)).read_all()
     _open[path] = table

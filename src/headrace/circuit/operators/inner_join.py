@@ -41,6 +41,17 @@ class ProbeJoin:
         a, b = self.left.sorted(keyed(lefts)[0]), self.right.sorted(keyed(rights)[0])
         old_a = self.left.kept(step.runs, distinct(column(b, HASH)))
         old_b = self.right.kept(step.runs, distinct(column(a, HASH)))
+        if old_a.num_rows == old_b.num_rows == 0:
+            pairs = self.joined(a, b)
+            if pairs.num_rows:
+                yield from batches(cancelled([pairs]))
+        else:
+            yield from self.changed(a, b, old_a, old_b)
+        self.left.write(a)
+        self.right.write(b)
+
+    def changed(self, a: pa.Table, b: pa.Table, old_a: pa.Table, old_b: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The pairs that two deltas and what was kept of their keys add to the join, and take from it."""
         both = np.intersect1d(distinct(column(a, HASH)), distinct(column(b, HASH)), assume_unique=True)
         a_both, a_only = split(a, both)
         b_both, b_only = split(b, both)
@@ -51,8 +62,6 @@ class ProbeJoin:
             terms = [term for term in terms if term.num_rows]
             if terms:
                 yield from batches(cancelled(terms))
-        self.left.write(a)
-        self.right.write(b)
 
     def joined(self, a: pa.Table, b: pa.Table) -> pa.Table:
         """Pairs of equal hash (both sorted by it), weights multiplied, the later instant (kept rows have none)."""

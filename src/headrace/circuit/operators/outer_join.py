@@ -18,11 +18,13 @@ from pyspark.sql import functions as F
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, Value, fields, kept
 from headrace.circuit.hashing import strict_hash
+from headrace.circuit.operators.inner_join import matches
 from headrace.circuit.operators.matches import several_rows
-from headrace.circuit.operators.recompute import NEXT, VERSION, differences, versions
+from headrace.circuit.operators.recompute import NEXT, VERSION, differences, one_instant, versions
 from headrace.circuit.operators.sides import Inputs, Side, keyed, matched
 from headrace.circuit.task import batches, current, gathered
 from headrace.model.delivery import WEIGHT
+from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
@@ -33,10 +35,11 @@ HOLDS = "_c"  # boolean: the condition on a pair
 
 
 class ProbeCandidates:
-    """Emits ``_l``, ``_r``, ``_w``, ``_v``, ``_n``, ``l0 ..``, ``r0 ..``: every row alone, then every pair."""
+    """Emits ``_l``, ``_r``, ``_w``, ``_v``, ``_n``, ``l0 ..``, ``r0 ..``: every row alone that the join may show so,
+    then every pair."""
 
-    def __init__(self, inputs: Inputs) -> None:
-        self.inputs, self.left, self.right = inputs, inputs.left, inputs.right
+    def __init__(self, inputs: Inputs, kind: str) -> None:
+        self.inputs, self.left, self.right, self.kind = inputs, inputs.left, inputs.right, kind
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         step = current()
@@ -49,7 +52,8 @@ class ProbeCandidates:
         lefts = _with_strays(lefts, left_strays)
         rights = _with_strays(rights, right_strays)
         yield from batches(self.candidates(lefts, None))
-        yield from batches(self.candidates(None, rights))
+        if self.kind == "full":
+            yield from batches(self.candidates(None, rights))
         yield from batches(self.candidates(lefts, rights))
         self.left.write(a)
         self.right.write(b)
@@ -83,6 +87,8 @@ def _marks(a: pa.Table, b: pa.Table) -> pa.Table:
 
 def _versions(delta: pa.Table, old: pa.Table, marks: pa.Table) -> pa.Table:
     """Contents at every version of either side; marks of the other side enter as rows of weight 0."""
+    if old.num_rows == 0 and one_instant(marks):
+        return versions(delta, old)  # there is no version but that of the delta itself
     nothing = pa.table(
         [marks[HASH], pa.array(np.zeros(marks.num_rows, np.int64)), marks[INSTANT]], names=[HASH, WEIGHT, INSTANT]
     )
@@ -115,15 +121,13 @@ def _same_version(lefts: pa.Table, rights: pa.Table) -> tuple[np.ndarray, np.nda
     l_rows, r_rows = _keyed(lefts), _keyed(rights)
     lh, lv = column(lefts, HASH)[l_rows], column(lefts, VERSION)[l_rows]
     rh, rv = column(rights, HASH)[r_rows], column(rights, VERSION)[r_rows]
-    keys = np.unique(np.rec.fromarrays([np.r_[lh, rh], np.r_[lv, rv]]), return_inverse=True)[1]
-    left, right = keys[: len(lh)], keys[len(lh) :]
+    left, right = lh, rh
+    if len(lv) and len(rv) and not (lv[0] == lv).all() & (lv[0] == rv).all():
+        keys = row_codes([pa.array(np.r_[lh, rh]), pa.array(np.r_[lv, rv])])
+        left, right = keys[: len(lh)], keys[len(lh) :]
     order = np.argsort(right, kind="stable")
-    low = np.searchsorted(right[order], left, "left")
-    count = np.searchsorted(right[order], left, "right") - low
-    first = np.cumsum(count) - count
-    rows = np.repeat(np.arange(len(left)), count)
-    hits = order[np.arange(int(count.sum())) - np.repeat(first - low, count)]
-    return l_rows[rows], r_rows[hits]
+    rows, hits = matches(left, right[order])
+    return l_rows[rows], r_rows[order[hits]]
 
 
 def _keyed(table: pa.Table) -> np.ndarray:
@@ -196,7 +200,7 @@ def delta(builder: Builder, this: node.Join) -> Flow:
     head = [(LEFT_ROW, "bigint"), (RIGHT_ROW, "bigint"), (WEIGHT, "bigint"), (VERSION, "int"), (NEXT, "int")]
     columns = [*head, *fields(this.left, "l"), *fields(this.right, "r")]
     hashes = strict_hash(this.left_keys), strict_hash(this.right_keys)
-    candidates = matched(builder, this, inputs, *hashes, ProbeCandidates(inputs), columns)
+    candidates = matched(builder, this, inputs, *hashes, ProbeCandidates(inputs, this.kind), columns)
     checked = candidates.select([*[kept(n, t) for n, t in columns], holds(this.condition)])
     return checked.then(Resolve(this.kind, left.names, right.names), [*fields(this), *CHANGE])
 

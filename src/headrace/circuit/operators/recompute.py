@@ -36,6 +36,9 @@ def versions(delta: pa.Table, old: pa.Table) -> pa.Table:
     Rows of weight 0 are dropped; a version without rows has none.
     """
     names = old.column_names
+    if old.num_rows == 0 and one_instant(delta) and (column(delta, WEIGHT) > 0).all():
+        alone = np.zeros(delta.num_rows, np.int32)
+        return delta.select(names).append_column(VERSION, delta[INSTANT]).append_column(NEXT, pa.array(alone))
     both = pa.concat_tables(
         [old.append_column(INSTANT, pa.array(np.zeros(old.num_rows, np.int32))), delta.select([*names, INSTANT])]
     )
@@ -55,12 +58,18 @@ def versions(delta: pa.Table, old: pa.Table) -> pa.Table:
     first = np.cumsum(count) - count
     version = np.repeat(np.arange(len(hashes)), count)
     row = np.arange(int(count.sum())) - np.repeat(first - low, count)
-    seen = column(kept, INSTANT)[row] <= instants[version]
+    seen = (column(kept, INSTANT)[row] <= instants[version]) & (column(kept, WEIGHT)[row] != 0)
     version, row = version[seen], row[seen]
     contents = kept.select(names).take(pa.array(row))
     contents = contents.append_column(VERSION, pa.array(instants[version]))
     contents = contents.append_column(NEXT, pa.array(following[version]))
     return consolidate(contents) if (column(contents, WEIGHT) != 1).any() else contents
+
+
+def one_instant(delta: pa.Table) -> bool:
+    """Whether all rows of a delta change at the same instant."""
+    instants = column(delta, INSTANT)
+    return bool((instants[:1] == instants).all())
 
 
 def _distinct_pairs(hashes: np.ndarray, instants: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from headrace.circuit.operators.changes import by_task, changes
 from headrace.circuit.operators.multiset import Multiset
 from headrace.circuit.operators.publish import DESCRIPTION, Publish
 from headrace.circuit.operators.upsert import Upsert
-from headrace.circuit.task import keep_too
+from headrace.circuit.task import current, keep_too
 from headrace.model.schema import Relation
 
 if TYPE_CHECKING:
@@ -34,13 +34,20 @@ def circuit(builder: Builder, relation: Relation) -> Flow:
 
 
 class PublishTable(Publish):
-    """Writes a table's delta, and makes it what is kept of the step where that is the same."""
+    """Writes a table's delta, and makes it what is kept of the step where that is the same.
+
+    A table that begins has no reader of a delta: views begin with all of its contents.
+    """
 
     def __init__(self, circuit: str, contents: Multiset | Upsert) -> None:
         super().__init__(circuit, durable=False, consolidated=True)
         self.contents = contents
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if current().whole and not isinstance(self.contents, Multiset):
+            for _ in pieces:
+                pass
+            return
         for written in super().__call__(pieces):
             if isinstance(self.contents, Multiset) and self.contents.as_it_came:
                 keep_too(self.contents.name, written.column("path")[0].as_py())

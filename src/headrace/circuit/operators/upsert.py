@@ -115,6 +115,9 @@ class Upsert(Contents):
             if table.num_rows == 0:
                 return
         table = self.completed(table, new, found, kept)
+        if not len(kept) and new.all() and (column(table, OPERATION) != DELETE).all():
+            yield from self.all_new(table)
+            return
         # The last change of a key in an instant is its image there.
         instants = column(table, INSTANT)
         last = np.r_[new[1:] | (instants[1:] != instants[:-1]), True]
@@ -131,6 +134,12 @@ class Upsert(Contents):
         yield from batches(self.signed(old, existed & changed, -1, column(images, INSTANT)))
         yield from batches(self.signed(new_rows, exists & changed, 1, column(images, INSTANT)))
         self.write(kept, found, images, np.r_[is_first[1:], True], exists)
+
+    def all_new(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Keys that were not there, each with one change: their rows are both the delta and what is kept."""
+        rows = table.select(self.names).append_column(WEIGHT, pa.array(np.ones(table.num_rows, np.int64)))
+        yield from batches(rows.append_column(INSTANT, table[INSTANT]))
+        keep(current(), self.name, rows.append_column(HASH, table[HASH]).select(self.empty.names).cast(self.empty))
 
     def without_conflicts(
         self, table: pa.Table, new: np.ndarray, found: np.ndarray
@@ -191,7 +200,7 @@ class Upsert(Contents):
     def write(self, kept: pa.Table, found: np.ndarray, images: pa.Table, final: np.ndarray, exists: np.ndarray) -> None:
         """The step's run: the row each touched key had goes, the one it has now comes."""
         gone = kept.take(pa.array(found[found >= 0]))
-        come = images.filter(pa.array(final & exists)).select([HASH, *self.names])
+        come = images.select([HASH, *self.names]).filter(pa.array(final & exists))
         order = [HASH, WEIGHT, *self.names]
         parts = []
         for rows, weight in ((gone.select([HASH, *self.names]), -1), (come, 1)):
