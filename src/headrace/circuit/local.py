@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -92,7 +93,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Widened:
-    """An integer or decimal as one of another type that holds it, or a timestamp's date in UTC."""
+    """An integer or decimal as one of another type that holds it (a double, to the nearest), a timestamp's date in UTC,
+    or one without a zone as the same one in UTC."""
 
     argument: Local
     type: str
@@ -102,7 +104,7 @@ class Widened:
         return self.argument.throws
 
     def evaluate(self, rows: Rows) -> Datum:
-        return pc.cast(self.argument.evaluate(rows), to_arrow(self.type))
+        return pc.cast(self.argument.evaluate(rows), to_arrow(self.type), safe=self.type != "double")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,111 @@ def divided(values: Datum, by: int, part: Part) -> Datum:
     if part == "remainder":
         return pc.cast(rest, values.type)
     return pc.subtract(quotient, pc.cast(pc.less(rest, 0), pa.int64()))
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """A timestamp as its microseconds, or back: the same bits under another type."""
+
+    argument: Local
+    type: str
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        values = materialized(self.argument.evaluate(rows), rows.num_rows)
+        return values.cast(pa.int64()).cast(to_arrow(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Values as the fields of one struct, which is never null itself."""
+
+    fields: tuple[Local, ...]
+    type: str
+
+    @property
+    def throws(self) -> bool:
+        return any(f.throws for f in self.fields)
+
+    def evaluate(self, rows: Rows) -> Datum:
+        values = [materialized(f.evaluate(rows), rows.num_rows) for f in self.fields]
+        return pa.StructArray.from_arrays(values, fields=list(to_arrow(self.type)))
+
+
+@dataclass(frozen=True, slots=True)
+class StructField:
+    """A field of a struct by its place, null where the struct is."""
+
+    argument: Local
+    place: int
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        return pc.struct_field(self.argument.evaluate(rows), [self.place])
+
+
+@dataclass(frozen=True, slots=True)
+class Floored:
+    """A timestamp at the start of its unit of so many microseconds, in UTC."""
+
+    argument: Local
+    unit: int
+
+    @property
+    def throws(self) -> bool:
+        return self.argument.throws
+
+    def evaluate(self, rows: Rows) -> Datum:
+        units = divided(self.argument.evaluate(rows), self.unit, "floor")
+        return pc.cast(pc.multiply(units, self.unit), to_arrow("timestamp"))
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """A bigint or double by another of its type; to divide by zero is an error."""
+
+    left: Local
+    right: Local
+
+    @property
+    def throws(self) -> bool:
+        return True
+
+    def evaluate(self, rows: Rows) -> Datum:
+        above, below = self.left.evaluate(rows), self.right.evaluate(rows)
+        if pc.any(pc.and_(pc.is_valid(above), pc.equal(below, pa.scalar(0, below.type)))).as_py():
+            raise ArithmeticError("[DIVIDE_BY_ZERO] Division by zero. Use try_divide to tolerate divisor being 0.")
+        try:
+            return pc.divide_checked(above, below)
+        except pa.ArrowInvalid as error:
+            raise ArithmeticError("[ARITHMETIC_OVERFLOW] divide: the result does not fit its type") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """AND of parts of which some may throw: each is looked at where none before it is false, as Spark does."""
+
+    parts: tuple[Local, ...]
+
+    @property
+    def throws(self) -> bool:
+        return True
+
+    def evaluate(self, rows: Rows) -> Datum:
+        result = materialized(self.parts[0].evaluate(rows), rows.num_rows)
+        for part in self.parts[1:]:
+            open_ = pc.fill_null(result, True)
+            some = rows.filter(open_)
+            value = materialized(part.evaluate(some), some.num_rows)
+            is_open = open_.to_numpy(zero_copy_only=False)
+            result = pc.and_kleene(result, value.take(pa.array(np.cumsum(is_open) - 1, mask=~is_open)))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,14 +461,15 @@ class Select:
 
 
 class Where:
-    """A stage: the rows for which a condition is true."""
+    """A stage: the rows for which a condition is true; those that fail a part of it do not see the next."""
 
     def __init__(self, condition: Local) -> None:
-        self.condition = condition
+        self.parts = condition.parts if isinstance(condition, Conjunction) else (condition,)
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in pieces:
-            holds = materialized(self.condition.evaluate(batch), batch.num_rows)
-            kept = batch.filter(holds)
+            kept = batch
+            for part in self.parts:
+                kept = kept.filter(materialized(part.evaluate(kept), kept.num_rows))
             if kept.num_rows:
                 yield kept

@@ -11,6 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.types.arrow import from_arrow, to_arrow
+
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(p)
@@ -24,14 +26,25 @@ LONG_DIGITS = 18  # a decimal of no more is hashed as the long it is kept in
 
 def hashable(types: Sequence[str]) -> bool:
     """Whether columns of these types can be hashed here."""
-    return all(t in INTS or t in LONGS or t in BYTES or t.startswith("decimal(") for t in types)
+    return all(
+        t in INTS or t in LONGS or t in BYTES or t.startswith("decimal(")
+        or (t.startswith("struct<") and hashable([from_arrow(field.type) for field in to_arrow(t)]))
+        for t in types
+    )  # fmt: skip
 
 
 def xxhash64(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str], rows: int) -> np.ndarray:
     """int64 hashes of ``rows`` rows, equal to Spark's ``xxhash64(c0, c1, ...)``; a null leaves the hash as it is."""
-    hashes = np.full(rows, SEED, np.uint64)
+    return _folded(columns, types, np.full(rows, SEED, np.uint64)).view(np.int64)
+
+
+def _folded(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str], hashes: np.ndarray) -> np.ndarray:
+    """Each column hashed onto what there is; a struct is its fields in turn."""
     for column, type_text in zip(columns, types, strict=True):
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if pa.types.is_struct(array.type):
+            hashes = _folded(array.flatten(), [from_arrow(field.type) for field in array.type], hashes)
+            continue
         if type_text in BYTES:
             hashed = _bytes(array, hashes)
         elif pa.types.is_decimal(array.type) and array.type.precision > LONG_DIGITS:
@@ -43,7 +56,7 @@ def xxhash64(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str]
         if array.null_count:
             hashed = np.where(array.is_null().to_numpy(zero_copy_only=False), hashes, hashed)
         hashes = hashed
-    return hashes.view(np.int64)
+    return hashes
 
 
 def _words(array: pa.Array, type_text: str, width: type[np.signedinteger]) -> np.ndarray:

@@ -12,19 +12,25 @@ from typing import TYPE_CHECKING, Any
 from headrace.circuit.decimals import Arithmetic, Ratio, Rounded, fitting
 from headrace.circuit.local import (
     Call,
+    Conjunction,
     Constant,
     DateField,
     Divided,
     Extracted,
     Field,
+    Floored,
     Formatted,
     Local,
     Lowered,
     Part,
     Piece,
+    Quotient,
+    Recounted,
     Reference,
     Searched,
     Sliced,
+    Struct,
+    StructField,
     Widened,
 )
 from headrace.formats.types.arrow import to_arrow
@@ -42,12 +48,14 @@ COMPARISONS = {
 }
 ARITHMETIC = {"Add": "add", "Subtract": "subtract", "Multiply": "multiply"}
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
-CHECKED = ("int", "bigint")  # narrower ones overflow to another error text
+MOST = {"int": (1 << 31) - 1, "bigint": (1 << 63) - 1}
+CHECKED = tuple(MOST)  # narrower ones overflow to another error text
 # Types whose equal values have equal bytes, and whose order Arrow has as Spark has it.
 COMPARED = frozenset({*INTEGERS, "boolean", "date", "timestamp", "timestamp_ntz", "string", "binary"})
 FLOORED = {"UnixMillis": 1_000, "UnixSeconds": 1_000_000}
 DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # that Arrow wants a decimal to have for them
 FIELDS_OF_DATES: dict[str, Field] = {"Year": "year", "Month": "month", "DayOfMonth": "day"}
+UNITS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000, "DD": 86_400_000_000}
 CLOCK = {"Hour": "hour", "Minute": "minute", "Second": "second"}
 FIELDS = re.compile("yyyy|MM|dd|HH|mm|ss|[-/:. ]")
 SEARCHED = {"Contains": "match_substring", "StartsWith": "starts_with", "EndsWith": "ends_with"}
@@ -77,7 +85,7 @@ class _Forms:
                 return Reference(str(taken.name())) if _kind(taken) == "UnresolvedAttribute" else None
         if kind == "AttributeReference":
             return Reference(self.names[expression.exprId().id()])
-        if kind == "Alias":
+        if kind in ("Alias", "KnownNullable"):
             return self.of(expression.child())
         if kind == "Literal":
             return literal(expression)
@@ -99,7 +107,25 @@ class _Forms:
         if kind in FLOORED:
             return self.divided(children[0], FLOORED[kind], "floor")
         if kind in ("Remainder", "IntegralDivide") and _type(children[0]) in INTEGERS:
-            return self.divided(children[0], _constant(children[1]), "remainder" if kind == "Remainder" else "quotient")
+            by = _constant(children[1])
+            if kind == "Remainder" or (by is not None and by > 1):
+                return self.divided(children[0], by, "remainder" if kind == "Remainder" else "quotient")
+        if kind in ("IntegralDivide", "Divide") and _type(children[0]) in (*INTEGERS, "double"):
+            return self.quotient(expression, children)
+        if kind == "Coalesce":
+            return self.calm("coalesce", children)
+        if kind == "PreciseTimestampConversion":
+            argument = self.of(children[0])
+            return None if argument is None else Recounted(argument, _type(expression))
+        if kind == "GetStructField":
+            argument = self.of(children[0])
+            return None if argument is None else StructField(argument, int(expression.ordinal()))
+        if kind == "CreateNamedStruct":
+            fields = [self.of(child) for child in children[1::2]]
+            known = tuple(f for f in fields if f is not None)
+            return Struct(known, _type(expression)) if len(known) == len(fields) else None
+        if kind == "TruncTimestamp":
+            return self.floored(expression, *children)
         if kind == "DateFormatClass":
             return self.formatted(expression, *children)
         if kind in CLOCK:
@@ -181,6 +207,21 @@ class _Forms:
         argument = None if by is None or by < 2 else self.of(child)
         return None if argument is None or by is None else Divided(argument, by, part)
 
+    def quotient(self, expression: Any, children: list[Any]) -> Local | None:
+        left, right = (self.of(child) for child in children)
+        if left is None or right is None or not _ansi(expression):
+            return None
+        if _type(expression) == "bigint":
+            left, right = Widened(left, "bigint"), Widened(right, "bigint")
+        return Quotient(left, right)
+
+    def floored(self, expression: Any, unit: Any, time: Any) -> Local | None:
+        """date_trunc to a unit that is always as long, in UTC."""
+        if _kind(unit) != "Literal" or unit.value() is None or not self.in_utc(expression, time):
+            return None
+        micros, argument = UNITS.get(str(unit.value().toString()).upper()), self.of(time)
+        return None if argument is None or micros is None else Floored(argument, micros)
+
     def formatted(self, expression: Any, time: Any, pattern: Any) -> Local | None:
         """date_format of a pattern of whole fields and what stands between them, in UTC."""
         if _kind(pattern) != "Literal" or pattern.value() is None or not self.in_utc(expression, time):
@@ -191,7 +232,10 @@ class _Forms:
         return None if argument is None else Formatted(argument, parts)
 
     def in_utc(self, expression: Any, time: Any) -> bool:
-        return _type(time) == "timestamp" and str(expression.zoneId().getId()) in ("UTC", "Z")
+        return _type(time) == "timestamp" and self.is_utc(expression)
+
+    def is_utc(self, expression: Any) -> bool:
+        return str(expression.zoneId().getId()) in ("UTC", "Z")
 
     def clock(self, expression: Any, child: Any) -> Local | None:
         """The hour, minute or second of a timestamp, in UTC."""
@@ -230,14 +274,25 @@ class _Forms:
     def logic(self, kind: str, children: list[Any]) -> Local | None:
         if kind == "Not":
             return self.call("invert", children)
-        return self.calm("and_kleene" if kind == "And" else "or_kleene", children)
+        made = self.calm("and_kleene" if kind == "And" else "or_kleene", children)
+        return made if made is not None or kind == "Or" else self.conjunction(children)
+
+    def conjunction(self, children: list[Any]) -> Local | None:
+        parts: list[Local] = []
+        for child in children:
+            part = self.of(child)
+            if part is None:
+                return None
+            parts += part.parts if isinstance(part, Conjunction) else [part]
+        return Conjunction(tuple(parts))
 
     def arithmetic(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
         type_text = _type(expression)
         if type_text == "double":
             return self.call(ARITHMETIC[kind], children)
         if type_text in CHECKED and _ansi(expression):
-            return self.call(ARITHMETIC[kind] + "_checked", children)
+            made = self.call(ARITHMETIC[kind] + "_checked", children)
+            return calmed(kind, made, MOST[type_text]) if isinstance(made, Call) else None
         return None
 
     def decimal(self, function: str, expression: Any, *children: Any) -> Local | None:
@@ -281,14 +336,29 @@ class _Forms:
 
     def widened(self, expression: Any, child: Any) -> Local | None:
         source, target = _type(child), _type(expression)
-        if (source, target) == ("timestamp", "date") and str(expression.zoneId().getId()) in ("UTC", "Z"):
+        if (source, target) == ("timestamp", "date") and self.is_utc(expression):
             argument = self.of(child)
+            return None if argument is None else Widened(argument, target)
+        if (target == "double" and source in INTEGERS) or (source, target) == ("timestamp_ntz", "timestamp"):
+            argument = self.of(child) if target == "double" or self.is_utc(expression) else None
             return None if argument is None else Widened(argument, target)
         rounds = _rounds(target, source)
         argument = self.of(child) if rounds or _holds(target, source) else None
         if argument is None:
             return None
         return Rounded(argument, target) if rounds else Widened(argument, target)
+
+
+def calmed(kind: str, made: Call, most: int) -> Local:
+    """The same without a check where none can fail, ``most`` being the type's: of windows of time as Spark has them."""
+    left, right = made.arguments
+    if kind != "Multiply" and isinstance(right, Constant) and right.value == 0:
+        return left
+    if kind == "Add" and isinstance(left, Divided) and left.part == "remainder" and isinstance(right, Constant):
+        by = right.value
+        if isinstance(by, int) and 0 <= by < most - left.by:
+            return Call("add", made.arguments)
+    return made
 
 
 def _any(conditions: list[Local]) -> Local | None:
