@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, Together, change, computed, fields
+from headrace.circuit.local import Reference, Select
+from headrace.circuit.task import batches
 from headrace.model.delivery import WEIGHT
 
 if TYPE_CHECKING:
@@ -37,17 +42,38 @@ def generate(builder: Builder, this: node.Generate) -> Flow:
     return Flow(rows, (*fields(this), *CHANGE))
 
 
+class Expanded:
+    """A stage: each row once for every projection, one after the other however the rows are cut into pieces."""
+
+    def __init__(self, projections: tuple[Select, ...]) -> None:
+        self.projections = projections
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in pieces:
+            made = [row for projection in self.projections for row in projection((batch,))]
+            rows = pa.Table.from_batches([m.cast(made[0].schema) for m in made])
+            order = np.arange(rows.num_rows).reshape(len(made), batch.num_rows).T.ravel()
+            yield from batches(rows.take(pa.array(order)))
+
+
 def expand(builder: Builder, this: node.Expand) -> Flow:
     """One pass over the child: an array of rows, exploded (a union would run what is below once a projection)."""
 
-    child = builder.delta(this.child).frame
+    flow, columns = builder.delta(this.child), (*fields(this), *CHANGE)
+    forms = [[e.local if e.type == t else None for e, t in zip(p, this.types, strict=True)] for p in this.projections]
+    if flow.stages and all(form is not None for projection in forms for form in projection):
+        names = tuple(name for name, _ in columns)
+        kept = (Reference(WEIGHT), Reference(INSTANT))
+        projections = [tuple(form for form in projection if form is not None) for projection in forms]
+        return flow.then(Expanded(tuple(Select(names, (*p, *kept)) for p in projections)), columns)
+    child = flow.frame
     rows = [
         F.struct(*[e.column.cast(t).alias(f"c{i}") for i, (e, t) in enumerate(zip(p, this.types, strict=True))])
         for p in this.projections
     ]
     frame = child.select(F.explode(F.array(*rows)).alias("_row"), WEIGHT, INSTANT)
-    columns = [F.col(f"_row.c{i}").alias(f"c{i}") for i in range(len(this.types))]
-    return Flow(frame.select(*columns, WEIGHT, INSTANT), (*fields(this), *CHANGE))
+    made = [F.col(f"_row.c{i}").alias(f"c{i}") for i in range(len(this.types))]
+    return Flow(frame.select(*made, WEIGHT, INSTANT), columns)
 
 
 def union(builder: Builder, this: node.Union) -> Flow:
