@@ -90,6 +90,14 @@ class _Forms:
         if kind == "Literal":
             return literal(expression)
         children = self.catalyst.items(expression.children())
+        for family in (self.condition, self.number, self.time, self.text, self.struct):
+            made = family(kind, expression, children)
+            if made is not None:
+                return made
+        return None
+
+    def condition(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
+        """What is true or false, and what is chosen by that."""
         if kind in ("EqualTo", "In") and _kind(children[0]) == "Lower":
             return self.lowered(*children)
         if kind in COMPARISONS:
@@ -102,8 +110,12 @@ class _Forms:
             return self.choice(children)
         if kind == "CaseWhen":
             return self.cases(expression)
-        if kind == "In":
-            return self.among(*children)
+        if kind == "Coalesce":
+            return self.calm("coalesce", children)
+        return self.among(*children) if kind == "In" else None
+
+    def number(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
+        """Arithmetic and casts."""
         if kind in FLOORED:
             return self.divided(children[0], FLOORED[kind], "floor")
         if kind in ("Remainder", "IntegralDivide") and _type(children[0]) in INTEGERS:
@@ -112,18 +124,19 @@ class _Forms:
                 return self.divided(children[0], by, "remainder" if kind == "Remainder" else "quotient")
         if kind in ("IntegralDivide", "Divide") and _type(children[0]) in (*INTEGERS, "double"):
             return self.quotient(expression, children)
-        if kind == "Coalesce":
-            return self.calm("coalesce", children)
+        if kind == "Divide" and _is_decimal(expression):
+            return self.ratio(expression, *children)
+        if kind in ARITHMETIC and _is_decimal(expression):
+            return self.decimal(ARITHMETIC[kind], expression, *children)
+        if kind in ARITHMETIC:
+            return self.arithmetic(kind, expression, children)
+        return self.widened(expression, children[0]) if kind == "Cast" else None
+
+    def time(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
+        """Of timestamps and dates."""
         if kind == "PreciseTimestampConversion":
             argument = self.of(children[0])
             return None if argument is None else Recounted(argument, _type(expression))
-        if kind == "GetStructField":
-            argument = self.of(children[0])
-            return None if argument is None else StructField(argument, int(expression.ordinal()))
-        if kind == "CreateNamedStruct":
-            fields = [self.of(child) for child in children[1::2]]
-            known = tuple(f for f in fields if f is not None)
-            return Struct(known, _type(expression)) if len(known) == len(fields) else None
         if kind == "TruncTimestamp":
             return self.floored(expression, *children)
         if kind == "DateFormatClass":
@@ -133,6 +146,10 @@ class _Forms:
         if kind in FIELDS_OF_DATES and _type(children[0]) == "date":
             argument = self.of(children[0])
             return None if argument is None else DateField(argument, FIELDS_OF_DATES[kind])
+        return self.shifted(expression, *children) if kind == "TimestampAddInterval" else None
+
+    def text(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
+        """Of texts."""
         if kind == "Substring" and _type(children[0]) == "string":
             return self.sliced(*children)
         if kind == "Like":
@@ -143,18 +160,17 @@ class _Forms:
             return self.searched(kind, children)
         if kind == "ElementAt" and _kind(children[0]) == "StringSplitSQL":
             return self.piece(children[1], *self.catalyst.items(children[0].children()))
-        if kind in ("RLike", "RegExpExtract"):
-            return self.matched(*children)
-        if kind == "Divide" and _is_decimal(expression):
-            return self.ratio(expression, *children)
-        if kind in ARITHMETIC and _is_decimal(expression):
-            return self.decimal(ARITHMETIC[kind], expression, *children)
-        if kind in ARITHMETIC:
-            return self.arithmetic(kind, expression, children)
-        if kind == "Cast":
-            return self.widened(expression, children[0])
-        if kind == "TimestampAddInterval":
-            return self.shifted(expression, *children)
+        return self.matched(*children) if kind in ("RLike", "RegExpExtract") else None
+
+    def struct(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
+        """Structs and their fields."""
+        if kind == "GetStructField":
+            argument = self.of(children[0])
+            return None if argument is None else StructField(argument, int(expression.ordinal()))
+        if kind == "CreateNamedStruct":
+            fields = [self.of(child) for child in children[1::2]]
+            known = tuple(f for f in fields if f is not None)
+            return Struct(known, _type(expression)) if len(known) == len(fields) else None
         return None
 
     def call(self, function: str, children: list[Any]) -> Local | None:
