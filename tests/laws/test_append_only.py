@@ -52,6 +52,13 @@ QUERIES = {
     "extremes": """
         select case_id, auction, min(price) a, max(price) b, min(at) c, max(at) d, min(day) e, max(day) f, count(*) g,
         sum(price % 10) h, avg(f) i, max(price) filter (where s = 'a') j from bids group by case_id, auction""",
+    "extremes_of_texts": """
+        select case_id, auction, min(s) a, max(s) b, max(s || price) filter (where f > 0) c, count(s) d from bids
+        group by case_id, auction""",
+    "distinct_values": """
+        select case_id, auction, count(distinct price) a, count(distinct s) filter (where price > 0) b,
+        sum(distinct price % 3) c, count(distinct s, day) d, max(s) e, min(at) f, count(distinct f) g, count(*) h
+        from bids group by case_id, auction""",
     "extremes_of_joined": """
         select b.case_id, seller, max(price) a, min(day) b, count(s) c from bids b join sellers z
         on b.case_id = z.case_id and b.auction = z.auction where price <> 0 group by b.case_id, seller""",
@@ -70,7 +77,7 @@ QUERIES = {
 }  # fmt: skip
 KEEP_LESS = {
     "best", "best_three", "second", "best_by_expression", "best_of_all", "best_of_joined", "extremes",
-    "extremes_of_joined", "of_a_union",
+    "extremes_of_joined", "extremes_of_texts", "distinct_values", "of_a_union",
 }  # fmt: skip
 OPERATOR = Operator("append_only", (BIDS, SELLERS, ITEMS), QUERIES)
 

@@ -6,7 +6,6 @@ from collections.abc import Set
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from headrace.circuit.extremes import WHOLE
 from headrace.circuit.node import (
     Accumulation,
     Aggregate,
@@ -22,6 +21,7 @@ from headrace.circuit.node import (
     Union,
     with_children,
 )
+from headrace.circuit.slots import EXTREMES, RUNNING
 
 Kind = TypeVar("Kind", bound=Node)
 
@@ -29,6 +29,11 @@ Kind = TypeVar("Kind", bound=Node)
 @dataclass(frozen=True)
 class AppendTopK(TopK):
     """A top-k by row_number over rows that only ever come."""
+
+
+@dataclass(frozen=True)
+class AppendAggregate(OrderedAggregate):
+    """An aggregate of which some ask for each distinct value once, over rows that only ever come."""
 
 
 def only_comes(of: Node, appended: Set[str]) -> bool:
@@ -46,9 +51,11 @@ def with_less_kept(of: Node, appended: Set[str]) -> Node:
     made = with_children(of, [with_less_kept(child, appended) for child in of.children])
     if isinstance(made, TopK) and made.function == "row_number" and only_comes(made.child, appended):
         return _as(AppendTopK, made)
-    running = isinstance(made, OrderedAggregate) and all(map(_running, made.accumulations))
-    if isinstance(made, OrderedAggregate) and running and only_comes(made.child, appended):
-        return _as(Aggregate, made)
+    if isinstance(made, OrderedAggregate) and only_comes(made.child, appended):
+        if all(map(running, made.accumulations)):
+            return _as(Aggregate, made)
+        if all(running(a) or a.distinct for a in made.accumulations):
+            return _as(AppendAggregate, made)
     return made
 
 
@@ -57,8 +64,8 @@ def _as(kind: type[Kind], of: Node) -> Kind:
     return kind(**{each.name: getattr(of, each.name) for each in fields(of)})
 
 
-def _running(accumulation: Accumulation) -> bool:
+def running(accumulation: Accumulation) -> bool:
     """Whether more rows change the value without a look at those that were there."""
-    if accumulation.function in ("min", "max"):
-        return accumulation.arguments[0].type in WHOLE
+    if accumulation.function in EXTREMES:
+        return accumulation.arguments[0].type in RUNNING
     return not accumulation.distinct and accumulation.function not in ("mode", "percentile", "percentile_disc")

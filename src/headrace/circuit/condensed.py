@@ -20,7 +20,7 @@ TRIED = 1 << 16  # rows by which it is told whether condensing pays
 FEW = 1 << 12  # rows that are not worth it
 SHARE = 0.5  # of the rows, that may be left at most
 # Types of which equal values have equal bits: no floats, nothing nested, no text with a collation.
-_TYPES = re.compile(
+EQUAL_BITS = re.compile(
     r"boolean|tinyint|smallint|int|bigint|date|timestamp|timestamp_ntz|string|binary|decimal\(\d+,\d+\)"
 )
 
@@ -28,7 +28,7 @@ _TYPES = re.compile(
 def condensed(flow: Flow, values: Sequence[Value]) -> Flow:
     """``values`` of the flow's rows with ``_w`` and ``_i``; equal rows of an instant may be brought together."""
     made = flow.select([*change(), *values])
-    if not made.stages or not all(_TYPES.fullmatch(v.type) for v in values):
+    if not made.stages or not all(EQUAL_BITS.fullmatch(v.type) for v in values):
         return made
     return made.then(condense, made.columns)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.circuit import node
-from headrace.circuit.appended import AppendTopK
+from headrace.circuit.appended import AppendAggregate, AppendTopK
 from headrace.circuit.moments import OF_ONE, OF_TWO
 from headrace.circuit.operators import OPERATORS, join_operator, recursion
 from headrace.circuit.spelled import Names, Spelling
@@ -16,6 +16,7 @@ COSTS = {
     node.Join: "the change x its partners",
     node.Aggregate: "the change and its groups",
     node.OrderedAggregate: "the change, its groups and the logarithm of their values",
+    AppendAggregate: "the change and its groups",
     node.Regroup: "the change and the rows of its groups",
     node.Loop: "the change, at each level it reaches",
     node.Sessions: "the change and the rows of its other group keys",
@@ -35,6 +36,7 @@ NAMES = {
     node.Shared: "read",
     node.Regroup: "regroup",
     node.OrderedAggregate: "ordered aggregate",
+    AppendAggregate: "aggregate of distinct values that only come",
     node.TopK: "top-k",
     AppendTopK: "top-k of what only comes",
     node.Running: "running window",

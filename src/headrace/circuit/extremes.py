@@ -1,19 +1,21 @@
-"""The least and the greatest of values that only come: one number a group, which more values can only move one way."""
+"""The least and the greatest of values that only come: one value a group, which more values can only move one way."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.formats.types.arrow import to_arrow
 
 Integers = npt.NDArray[np.int64]
 # Types whose values are whole numbers of at most 64 bits, in their order.
 WHOLE = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
+TEXT = "string"  # ordered by its bytes; one with a collation is not
 
 
 def refuse_gone(weights: Integers) -> None:
@@ -57,10 +59,14 @@ class Least:
 
     def __add__(self, other: Least) -> Least:
         """Elementwise; both of the same length."""
-        return type(self)(self.BETTER(self.values, other.values))
+        return self.made(self.BETTER(self.values, other.values))
+
+    def made(self, values: Integers) -> Least:
+        """Of the same kind."""
+        return type(self)(values)
 
     def take(self, indices: npt.NDArray[np.int64]) -> Least:
-        return type(self)(self.values[indices])
+        return self.made(self.values[indices])
 
     def cumsum(self, starts: Integers) -> Least:
         """Of each entry and those before it in its segment."""
@@ -71,7 +77,7 @@ class Least:
             later = np.flatnonzero(place >= reach)
             values[later] = self.BETTER(values[later], values[later - reach])
             reach *= 2
-        return type(self)(values)
+        return self.made(values)
 
     def to_arrow(self) -> pa.Array:
         return pa.array(self.values)
@@ -93,3 +99,58 @@ class Greatest(Least):
 
     NONE = np.iinfo(np.int64).min
     BETTER = np.maximum
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastText(Least):
+    """The least text of each group: ``values`` are places in ``texts``, which are distinct and rise."""
+
+    texts: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+
+    STORED: ClassVar[pa.DataType] = pa.string()
+
+    @classmethod
+    def accumulate(cls, values: pa.Array, weights: Integers, starts: Integers) -> LeastText:
+        """See ``Least``; ``values`` of type ``TEXT``."""
+        refuse_gone(weights)
+        places, texts = _placed(values, cls.NONE)
+        return cls(cls.BETTER.reduceat(np.where(weights > 0, places, cls.NONE), starts[:-1]), texts)
+
+    def __add__(self, other: Least) -> Least:
+        both = pa.concat_arrays([self.to_arrow(), other.to_arrow()])
+        places, texts = _placed(both, self.NONE)
+        return type(self)(self.BETTER(places[: len(self)], places[len(self) :]), texts)
+
+    def made(self, values: Integers) -> Least:
+        return type(self)(values, self.texts)
+
+    def to_arrow(self) -> pa.Array:
+        return self.texts.take(pa.array(self.values, mask=self.values == self.NONE))
+
+    @classmethod
+    def from_arrow(cls, array: pa.Array | pa.ChunkedArray) -> LeastText:
+        return cls(*_placed(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array, cls.NONE))
+
+    def of(self, count: Integers, result: str) -> pa.Array:
+        """As texts; NULL where ``count`` is 0."""
+        return self.texts.take(pa.array(self.values, mask=(count == 0) | (self.values == self.NONE)))
+
+
+class GreatestText(LeastText):
+    """The greatest text of each group."""
+
+    NONE = Greatest.NONE
+    BETTER = Greatest.BETTER
+
+
+def _placed(values: pa.Array, none: int) -> tuple[Integers, pa.Array]:
+    """The place of each value among the distinct ones in order, ``none`` for NULL; and these."""
+    encoded = values.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    places = np.empty(len(order), np.int64)
+    places[order.to_numpy()] = np.arange(len(order))
+    indices = encoded.indices.fill_null(0).to_numpy()
+    found = places[indices] if len(order) else np.zeros(len(values), np.int64)
+    if values.null_count:
+        found = np.where(values.is_null().to_numpy(zero_copy_only=False), none, found)
+    return found, encoded.dictionary.take(order)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.circuit import exact
-from headrace.circuit.extremes import Greatest, Least
+from headrace.circuit.extremes import TEXT, WHOLE, Greatest, GreatestText, Least, LeastText
 from headrace.circuit.limbs import Limbs
 from headrace.circuit.moments import OF_ONE, OF_TWO, Moments, Pairs
 from headrace.circuit.products import Factors, accumulate_product
@@ -28,6 +28,7 @@ _DOUBLES, _INTEGERS = exact.Accumulators, exact.IntegerAccumulators
 
 BITWISE = ("bit_and", "bit_or", "bit_xor")
 EXTREMES = {"min": "least", "max": "greatest"}  # of values that only come: function -> kind of slot
+RUNNING = (*WHOLE, TEXT)  # the types of such values
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ class Slot:
             "moments4": (_DOUBLES, _INTEGERS, _INTEGERS, _INTEGERS),
             "pairs": (_DOUBLES, _DOUBLES, _INTEGERS, _INTEGERS, _INTEGERS),
             "bits": (_INTEGERS,),
-            "least": (Least,),
-            "greatest": (Greatest,),
+            "least": (LeastText if self.types == (TEXT,) else Least,),
+            "greatest": (GreatestText if self.types == (TEXT,) else Greatest,),
         }[self.kind]
 
     def totals(self, table: pa.Table, weights: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, list[State]]:

@@ -35,7 +35,14 @@ def hashable(types: Sequence[str]) -> bool:
 
 def xxhash64(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str], rows: int) -> np.ndarray:
     """int64 hashes of ``rows`` rows, equal to Spark's ``xxhash64(c0, c1, ...)``; a null leaves the hash as it is."""
-    return _folded(columns, types, np.full(rows, SEED, np.uint64)).view(np.int64)
+    return xxhash64_onto(np.full(rows, SEED, np.int64), columns, types)
+
+
+def xxhash64_onto(
+    hashes: np.ndarray, columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str]
+) -> np.ndarray:
+    """The same of rows whose first columns have these int64 ``hashes`` already."""
+    return _folded(columns, types, hashes.view(np.uint64)).view(np.int64)
 
 
 def _folded(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str], hashes: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from headrace.circuit import node
-from headrace.circuit.appended import AppendTopK
+from headrace.circuit.appended import AppendAggregate, AppendTopK
 from headrace.circuit.operators import (
     aggregate,
     append_top_k,
@@ -30,7 +30,7 @@ from headrace.circuit.operators import (
 )
 
 # Raised with every change of what an operator keeps or answers: views that were built by another are built anew.
-REVISION = 2
+REVISION = 3
 
 
 def join_operator(join: node.Join) -> ModuleType:
@@ -55,6 +55,7 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     node.Join: _join,
     node.Aggregate: aggregate.delta,
     node.OrderedAggregate: ordered_aggregate.delta,
+    AppendAggregate: ordered_aggregate.delta,
     node.Regroup: regroup.delta,
     node.Sessions: session.delta,
     node.Single: single.delta,

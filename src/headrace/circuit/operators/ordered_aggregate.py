@@ -4,13 +4,14 @@ min and max are the first and the last of the values, so a retracted one is foll
 found by its position, a mode as the first of the values by frequency; DISTINCT counts a value when its number of
 copies leaves zero and takes it back when that returns there. Work follows the change and, for each touched group,
 the logarithm of its values.
-State: the distinct values of each group in order with their copies, beside the accumulators; bounded by the input.
+State: the distinct values of each group with their copies, beside the accumulators; bounded by the input. They are kept
+in order; by a hash where they are only counted once and equal ones have equal bits (``copies``).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.circuit import node
+from headrace.circuit.appended import AppendAggregate, running
+from headrace.circuit.copies import COPIES, GROUP, SEGMENT, Copies, Counted, hashed_alike
 from headrace.circuit.flow import Flow
 from headrace.circuit.operators.aggregate import (
     Accumulate,
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
 
 PERCENTILES = ("percentile", "percentile_disc")
 IN_ORDER = ("min", "max", "mode", *PERCENTILES)
-COPIES = "copies"  # bigint: how often a value stands in its group
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,6 @@ class Values:
     def order(self) -> Order:
         return self.layout.order
 
-    def present(self, table: pa.Table) -> np.ndarray:
-        """The rows that have values."""
-        there = column(table, WEIGHT) != 0
-        for name in self.arguments:
-            if table[name].null_count:
-                there &= table[name].is_valid().to_numpy()
-        return np.flatnonzero(there)
-
     def placed(self, table: pa.Table) -> pa.Table:
         """Rows that have values, with their place in the order."""
         return table.append_column(PLACE, self.order.encode([table[name] for name in self.arguments]))
@@ -79,6 +73,15 @@ class Values:
         """The values of groups (``_h`` and key), a query each."""
         arrangement = OrderedArrangement(current().runs.get(self.name, []), self.layout, reader)
         return arrangement.groups(column(keys, HASH), [keys[k] for k in self.layout.keys], more)
+
+
+def present(table: pa.Table, arguments: Sequence[str]) -> np.ndarray:
+    """The rows that have values in these columns."""
+    there = column(table, WEIGHT) != 0
+    for name in arguments:
+        if table[name].null_count:
+            there &= table[name].is_valid().to_numpy()
+    return np.flatnonzero(there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,57 +151,62 @@ def _aligned(values: pa.ChunkedArray, queries: np.ndarray, size: int) -> pa.Arra
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Values whose number of copies changed: a row of each, its segment, and the number before and after that."""
-
-    rows: np.ndarray
-    segments: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
-
-
 class AccumulateInOrder(Accumulate):
     """Input and output as of ``Accumulate``. ``picks``: for each result the function of ``values`` it is, or None
     where the next of ``parts`` makes it."""
 
-    def __init__(self, base: Accumulate, values: Sequence[Values], picks: Sequence[Pick | None]) -> None:
+    def __init__(self, base: Accumulate, values: Sequence[Values | Copies], picks: Sequence[Pick | None]) -> None:
         self.__dict__.update(base.__dict__)
         self.ordered, self.picks = tuple(values), tuple(picks)
+        self.runs: dict[str, pa.Table] = {}  # of values kept by their hash: what the step changes
+        self.changed: dict[str, Counted] = {}  # values whose numbers of copies the step changes, as far as it was asked
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        self.runs, self.changed = {}, {}
+        yield from super().__call__(pieces)
 
     def weights(self, given: Segments, slot: Slot) -> np.ndarray:
         if slot.once is None:
             return super().weights(given, slot)
         return self.once(given, self.ordered[slot.once])
 
-    def once(self, given: Segments, values: Values) -> np.ndarray:
+    def once(self, given: Segments, values: Values | Copies) -> np.ndarray:
         """For each row +1 where its value enters its group at its instant, -1 where it leaves; 0 otherwise."""
         weights = np.zeros(given.table.num_rows, np.int64)
         change = self.counted(given, values)
         weights[change.rows] = (change.after > 0).astype(np.int64) - (change.before > 0)
         return weights
 
-    def counted(self, given: Segments, values: Values) -> Counted:
+    def counted(self, given: Segments, values: Values | Copies) -> Counted:
         """How often each value stood in its group before and after each instant at which that changed."""
-        rows = values.present(given.table)
-        if len(rows) == 0:
-            return Counted(rows, rows, rows, rows)
+        if values.name not in self.changed:
+            rows = present(given.table, values.arguments)
+            if len(rows) == 0:
+                self.changed[values.name] = Counted.none()
+            elif isinstance(values, Copies):
+                self.changed[values.name] = self.by_hash(given, values, rows)
+            else:
+                self.changed[values.name] = self.in_order(given, values, rows)
+        return self.changed[values.name]
+
+    def by_hash(self, given: Segments, values: Copies, rows: np.ndarray) -> Counted:
+        index, segment = pa.array(rows), given.segment(rows)
+        table = given.table.select([HASH, WEIGHT, *values.keys, *values.arguments]).take(index)
+        hashes = column(table, HASH)
+        table = table.drop_columns([HASH]).append_column(GROUP, pa.array(given.of_group[segment]))
+        table = table.append_column(SEGMENT, pa.array(segment))
+        found, self.runs[values.name] = values.counted(self.arranged.reader, table, hashes)
+        return Counted(rows[found.rows], found.segments, found.before, found.after)
+
+    def in_order(self, given: Segments, values: Values, rows: np.ndarray) -> Counted:
         placed = values.placed(given.table.take(pa.array(rows)))
         segment = given.segment(rows)
         codes = row_codes([pa.array(given.of_group[segment]), placed[PLACE]])
         order = np.lexsort((segment, codes))
-        codes, segment = codes[order], segment[order]
+        codes = codes[order]
         new = np.r_[True, codes[1:] != codes[:-1]]
-        firsts = np.flatnonzero(new)
-        before = self.copies(values, placed.take(pa.array(order[firsts])))
-        change = column(placed, WEIGHT)[order]
-        total = np.cumsum(change)
-        after = before[np.cumsum(new) - 1] + total - (total[firsts] - change[firsts])[np.cumsum(new) - 1]
-        # What a value has before an instant is what it had after its last row of an earlier one.
-        ends = np.flatnonzero(np.r_[new[1:] | (segment[1:] != segment[:-1]), True])
-        previous = np.r_[0, after[ends][:-1]]
-        previous[new[np.r_[0, ends[:-1] + 1]]] = before
-        return Counted(rows[order[ends]], segment[ends], previous, after[ends])
+        before = self.copies(values, placed.take(pa.array(order[np.flatnonzero(new)])))
+        return Counted.running(rows[order], segment[order], column(placed, WEIGHT)[order], new, before)
 
     def copies(self, values: Values, wanted: pa.Table) -> np.ndarray:
         """How often each of some values (``_h``, key, place) is kept."""
@@ -213,7 +221,7 @@ class AccumulateInOrder(Accumulate):
         contents = {
             i: self.contents(given, values)
             for i, values in enumerate(self.ordered)
-            if any(p is not None and p.values == i for p in self.picks)
+            if isinstance(values, Values) and any(p is not None and p.values == i for p in self.picks)
         }
         groups = len(given.firsts) - 1
         index = np.arange(len(given))
@@ -232,7 +240,7 @@ class AccumulateInOrder(Accumulate):
     def changes(self, given: Segments, values: Values) -> tuple[pa.Table, np.ndarray]:
         """What the step changes of some values: rows with their place, and the segment of each."""
         if values.of is None:
-            rows = values.present(given.table)
+            rows = present(given.table, values.arguments)
             return values.placed(given.table.take(pa.array(rows))), given.segment(rows)
         counted = self.counted(given, self.ordered[values.of])
         was, there = np.flatnonzero(counted.before), np.flatnonzero(counted.after)
@@ -260,8 +268,11 @@ class AccumulateInOrder(Accumulate):
     def write(self, given: Segments, kept: pa.Table, found: np.ndarray, after: Groups) -> None:
         super().write(given, kept, found, after)
         for values in self.ordered:
-            run = arrange(self.changes(given, values)[0], values.layout)
-            if run.num_rows:
+            if isinstance(values, Copies):
+                run = self.runs.get(values.name)
+            else:
+                run = arrange(self.changes(given, values)[0], values.layout)
+            if run is not None and run.num_rows:
                 keep(current(), values.name, run)
 
 
@@ -269,11 +280,11 @@ def delta(builder: Builder, this: node.OrderedAggregate) -> Flow:
 
     slots: list[Slot] = []
     parts: list[Part] = []
-    values: list[Values] = []
+    values: list[Values | Copies] = []
     picks: list[Pick | None] = []
     for accumulation in this.accumulations:
         names = place_of(this, accumulation)
-        in_order = accumulation.function in IN_ORDER
+        in_order = _asks_for_order(this, accumulation)
         once = _values(this, accumulation, names, values) if in_order or accumulation.distinct else None
         if in_order:
             assert once is not None
@@ -291,24 +302,36 @@ def delta(builder: Builder, this: node.OrderedAggregate) -> Flow:
     return grouped(builder, this, AccumulateInOrder(base, values, picks))
 
 
+def _asks_for_order(this: node.OrderedAggregate, accumulation: node.Accumulation) -> bool:
+    return accumulation.function in IN_ORDER and not (isinstance(this, AppendAggregate) and running(accumulation))
+
+
 def _values(
-    this: node.OrderedAggregate, accumulation: node.Accumulation, names: tuple[str, ...], values: list[Values]
+    this: node.OrderedAggregate, accumulation: node.Accumulation, names: tuple[str, ...], values: list[Values | Copies]
 ) -> int:
     """The values of an accumulation's arguments, each taken once, among ``values``, shared or new."""
-    types = {n: to_arrow(e.type) for n, e in zip(names, accumulation.arguments, strict=True)}
+    types = {n: e.type for n, e in zip(names, accumulation.arguments, strict=True)}
     for number, known in enumerate(values):
         if known.arguments == tuple(types):
             return number
-    columns = list(types.items())
-    layout = _layout(this, columns, [SortColumn(arrow, nullable=False) for _, arrow in columns])
     text = repr(list(dict.fromkeys(e.text for e in accumulation.arguments)))
-    values.append(Values(_name("values", this.fingerprint, text), tuple(types), layout))
+    asked = any(_asks_for_order(this, a) and place_of(this, a) == names for a in this.accumulations)
+    if hashed_alike(types.values()) and not asked:
+        keys, only_come = {f"g{i}": k.type for i, k in enumerate(this.keys)}, isinstance(this, AppendAggregate)
+        values.append(Copies.of(_name("copies", this.fingerprint, text), keys, types, only_come=only_come))
+    else:
+        columns = [(n, to_arrow(t)) for n, t in types.items()]
+        layout = _layout(this, columns, [SortColumn(arrow, nullable=False) for _, arrow in columns])
+        values.append(Values(_name("values", this.fingerprint, text), tuple(types), layout))
     return len(values) - 1
 
 
-def _frequencies(this: node.OrderedAggregate, accumulation: node.Accumulation, of: int, values: list[Values]) -> int:
+def _frequencies(
+    this: node.OrderedAggregate, accumulation: node.Accumulation, of: int, values: list[Values | Copies]
+) -> int:
     """The values ``of`` by frequency, those equally frequent in their order; among ``values``, shared or new."""
     counted, (name,) = values[of], values[of].arguments
+    assert isinstance(counted, Values)
     _, _, descending = accumulation.details or ((), False, False)
     columns = [(COPIES, pa.int64()), (name, counted.layout.content.field(name).type)]
     order = [
