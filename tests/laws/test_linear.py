@@ -16,6 +16,11 @@ QUERIES = {
     "filter_of_doubles": "select case_id, id, f, f = 0 z, f > 1 b from items where not isnan(f) or k = 1",
     "filter_of_a_multiset": "select * from bag where s = 'a' or k is null",
     "explode": "select case_id, id, explode(array(k, id, k)) x from items",
+    "explode_constants": "select case_id, s, k - 2 * x y from items lateral view explode(array(0, 1, 2)) as x",
+    "explode_longs": "select case_id, explode(array(1L, -1L, 5000000000L)) x from items where k > 0",
+    "explode_nulls": "select case_id, id, explode(array(1, null)) x from items",
+    "explode_texts": "select case_id, id, explode(array('a', 'b', 'a')) x from items",
+    "explode_values_that_throw": "select case_id, id, explode(array(k + 2147483646, id)) x from items where k < 1",
     "explode_outer": """
         select case_id, id, p, x from items
         lateral view outer posexplode(if(k is null or k = 0, array(), sequence(1, k))) as p, x""",

@@ -1,14 +1,17 @@
-"""A whole small step in one task: circuits that need nothing of Spark's run one after the other in one stage."""
+"""A whole small step in one task: circuits that need nothing of Spark's run one after the other in one stage.
+
+Many of them run in a few tasks, those together that read each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from headrace.circuit.flow import Chain
-from headrace.circuit.task import Step, current
+from headrace.circuit.task import Step, current, partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +41,44 @@ class Turn:
 
 
 class InTurn:
-    """Output: what ``publish`` describes of every circuit that was due, tables first."""
+    """Output: what ``publish`` describes of every circuit that was due, tables first; ``turns``: those of each task."""
 
-    def __init__(self, turns: tuple[Turn, ...]) -> None:
+    def __init__(self, turns: Sequence[Sequence[Turn]]) -> None:
         self.turns = turns
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in pieces:
             pass
         step = current()
-        for turn in self.turns:
+        for turn in self.turns[partition()]:
             if not turn.due(step):
                 continue
             for written in turn.chain(()):
                 step.feeds.setdefault(turn.name, []).extend(written.column("path").to_pylist())
                 yield written
+
+
+def dealt(turns: Sequence[Turn], tasks: int) -> list[list[Turn]]:
+    """Turns for each of some tasks, of about as many stages: those that read each other in one, in their order."""
+    names = {turn.name for turn in turns}
+    group = {name: name for name in names}
+
+    def leader(name: str) -> str:
+        while group[name] != name:
+            name = group[name]
+        return name
+
+    for turn in turns:
+        for read in turn.inputs & names:
+            group[leader(read)] = leader(turn.name)
+    together: dict[str, list[Turn]] = {}
+    for turn in turns:
+        together.setdefault(leader(turn.name), []).append(turn)
+    parts = [list[Turn]() for _ in range(tasks)]
+    for some in sorted(together.values(), key=_stages, reverse=True):
+        min(parts, key=_stages).extend(some)
+    return parts
+
+
+def _stages(turns: Iterable[Turn]) -> int:
+    return sum(len(turn.chain.stages) for turn in turns)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.circuit.build import TABLE, Builder, Shape
 from headrace.circuit.flow import Flow
-from headrace.circuit.in_turn import Gate, InTurn, Turn
+from headrace.circuit.in_turn import Gate, InTurn, Turn, dealt
 from headrace.circuit.node import Node, Shared, with_children
 from headrace.circuit.operators import publish, table
 from headrace.circuit.operators.changes import ReadRange
@@ -30,6 +30,7 @@ from headrace.engine.unroll import (
 from headrace.model.schema import Relation
 
 SHARED = "node:"
+MANY = 12  # circuits in a small step that are worth a job of their own, with a task for each core
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ class Program:
             if circuit.inputs & reached:
                 reached.add(circuit.name)
         return reached
+
+    def in_jobs(self, names: set[str]) -> list[set[str]]:
+        """Circuits of a small step by the job that they run in: all in one, tables before views that are many."""
+        tables = {c.name for c in self.circuits if c.name in names and c.relation is not None}
+        return [tables, names - tables] if tables and len(names - tables) >= MANY else [names]
 
     def tables(self, names: Iterable[str]) -> set[str]:
         """The tables that these circuits read, directly or not."""
@@ -179,13 +185,14 @@ class Frames:
         return self.build(circuit, wide=True).frame if wide and dealt else narrow.frame
 
     def at_once(self, names: set[str]) -> DataFrame | None:
-        """These circuits in one task, or None when one of them needs Spark for more than the task."""
+        """These circuits in one task, many views in several; None when one needs Spark for more than a task."""
         circuits = [c for c in self.program.circuits if c.name in names]
         if not all(self._narrow[c.name].made for c in circuits):
             return None
-        turns = tuple(Turn(c.name, c.inputs, self._narrow[c.name].chain, self.gate(c)) for c in circuits)
-        leaf = self.spark.range(0, 1, 1, 1)
-        return Flow(leaf, publish.DESCRIPTION, (InTurn(turns),)).frame
+        turns = [Turn(c.name, c.inputs, self._narrow[c.name].chain, self.gate(c)) for c in circuits]
+        tasks = 1 if len(turns) < MANY or any(c.relation is not None for c in circuits) else self.partitions
+        leaf = self.spark.range(0, tasks, 1, tasks)
+        return Flow(leaf, publish.DESCRIPTION, (InTurn(dealt(turns, tasks)),)).frame
 
     def gate(self, circuit: Circuit) -> Gate | None:
         """What a level of a recursive query waits for; None for every other circuit."""

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -103,17 +103,26 @@ class Stepper:
         return result
 
     def at_once(self, changed: set[str], step: Step, name: str, result: Result) -> tuple[bool, Exception | None]:
-        """All circuits in one task, if none of them needs more: (whether that was done, why it did not work)."""
+        """All circuits in one job or two, if none needs more: (whether that was done, why it did not work)."""
         due = self.program.downstream(changed & {c.name for c in self.program.circuits})
-        plan = self.prepared(frozenset(due), "at once", lambda: self.frames.at_once(due))
-        if plan is None:
-            return False, None
-        folder = self.fresh(name)
-        try:
-            rows = plan.run(self.described(step, folder), bounded=step.bounded)
-        except Exception as error:
-            return False, error  # level by level it will show whose fault it is
-        self.collect(rows, folder, result)
+        parts = self.program.in_jobs(due) if self.frames.partitions > 1 else [due]
+        plans = [self.prepared(frozenset(part), "at once", partial(self.frames.at_once, part)) for part in parts]
+        feeds: dict[str, list[str]] = {}
+        made = []
+        for number, plan in enumerate(plans):
+            if plan is None:
+                return False, None
+            folder = self.fresh(f"{name}.{number}" if number else name)
+            here = replace(step, refs=[], feeds=feeds) if number else step
+            try:
+                rows = plan.run(self.described(here, folder), bounded=step.bounded)
+            except Exception as error:
+                return False, error  # level by level it will show whose fault it is
+            made.append((rows, folder))
+            for feed, path, _, _ in rows:
+                feeds.setdefault(feed, []).append(path)
+        for rows, folder in made:
+            self.collect(rows, folder, result)
         return True, None
 
     def by_level(self, changed: set[str], step: Step, name: str, wide: bool, result: Result) -> None:

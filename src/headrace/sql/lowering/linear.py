@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.circuit.node import Expand, Expression, Feed, Filter, Generate, Union
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.build import Build
+from headrace.sql.catalyst import class_name, type_name, type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected, refusal
+from headrace.sql.lowering.columns import columns
 
 LEAF_PREFIX = "relation__"
+WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 def leaf(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
@@ -74,6 +77,9 @@ def generate(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     generator = plan.generator()
     child, ids = lowering.node(plan.child(), needed | lowering.references([generator]))
     outputs = lowering.catalyst.items(plan.generatorOutput())
+    values = None if plan.outer() else listed(lowering, generator)
+    if values is not None:
+        return exploded(lowering, (child, ids), values, outputs[0], needed)
     made = lowering.catalyst.expression(generator, names_of(ids), suffix=":outer" if plan.outer() else "")
     if plan.outer():
         outer = lowering.catalyst.expressions.GeneratorOuter(lowering.catalyst.rebind(generator, names_of(ids)))
@@ -90,3 +96,36 @@ def generate(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
         len(outputs),
     )
     return node, [ids[i] for i in required] + made_ids
+
+
+def listed(lowering: Lowering, generator: Any) -> list[Any] | None:
+    """The values of an array that is spelled out, where it is exploded: there are as many for each row."""
+    if class_name(generator) != "Explode":
+        return None
+    array, make = generator.child(), Build(lowering.catalyst)
+    if class_name(array) == "CreateArray":
+        return lowering.catalyst.items(array.children()) or None
+    if (
+        class_name(array) != "Literal"
+        or array.value() is None
+        or type_name(array.dataType().elementType()) not in WHOLE
+    ):
+        return None
+    of, data = array.dataType().elementType(), array.value()
+    values = [data.get(i, of) for i in range(data.numElements())]
+    return [make.cast(make.literal(value), of) for value in values] if values and None not in values else None
+
+
+def exploded(lowering: Lowering, child: Lowered, values: list[Any], output: Any, needed: set[int]) -> Lowered:
+    """Each row once for every value, beside what is asked for of it."""
+    node, ids = child
+    made = id_of(output)
+    required = [i for i, known in enumerate(ids) if known in needed and known != made]
+    names = names_of(ids)
+    beside = columns(lowering.catalyst, node, len(node.types))
+    projections = tuple(
+        (*[beside[i] for i in required], lowering.catalyst.expression(value, names)) for value in values
+    )
+    types = (*[node.types[i] for i in required], type_text(output))
+    nullables = (*[node.nullables[i] for i in required], bool(output.nullable()))
+    return Expand(types, nullables, node, projections), [*[ids[i] for i in required], made]
