@@ -69,6 +69,7 @@ VIEWS = {
     "first_ranks": "SELECT k, id FROM keyed QUALIFY rank() OVER (PARTITION BY k ORDER BY s DESC) <= 1",
     "first_grown": "SELECT k, s FROM grown QUALIFY row_number() OVER (PARTITION BY k ORDER BY s DESC) <= 1",
     "most_grown": "SELECT s, max(k) AS m FROM grown GROUP BY s",
+    "distinct_grown": "SELECT s, count(DISTINCT k) AS n FROM grown GROUP BY s",
     "first_rows": "SELECT k, s FROM loose ORDER BY s DESC LIMIT 2 OFFSET 1",
     "shared_once": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE n > 1",
     "shared_again": "SELECT n, t FROM (SELECT k, count(*) AS n, max(s) AS t FROM loose GROUP BY k) WHERE t = 'a'",

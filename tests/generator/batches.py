@@ -18,9 +18,9 @@ from histories import Row, Table, bitwise, rows_table
 from pyspark.sql import DataFrame
 
 from headrace.circuit.flow import ddl
-from headrace.circuit.operators.publish import DESCRIPTION
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import PROPERTY
+from headrace.circuit.written import COLUMNS, Written, told
 from headrace.engine.batch import Batch
 from headrace.engine.compile import Compiled
 from headrace.formats.types.arrow import quote
@@ -50,7 +50,7 @@ class Oracle:
         rows.createOrReplaceTempView(name)
 
     def frame(self, name: str) -> DataFrame:
-        return self.batch.frame(self.views[name].definition.sql).mapInArrow(_writing(name), ddl(DESCRIPTION))
+        return self.batch.frame(self.views[name].definition.sql).mapInArrow(_writing(name), ddl(COLUMNS))
 
     def prepared(self) -> list[list[Prepared]]:
         """The plans of each level: views that others read go first, each for itself."""
@@ -158,6 +158,6 @@ def _writing(name: str) -> Stage:
         table = pyarrow.Table.from_batches(kept)
         with pyarrow.OSFile(path, "wb") as sink, pyarrow.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
-        yield pyarrow.record_batch([[name], [path], [table.num_rows], [""]], ["circuit", "path", "rows", "sums"])
+        yield told([Written(name, path, table.num_rows, "")])
 
     return write

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headrace.circuit.flow import Chain
 from headrace.circuit.task import Step, current, partition
+from headrace.circuit.written import Written, files_of, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Turn:
 
 
 class InTurn:
-    """Output: what ``publish`` describes of every circuit that was due, tables first; ``turns``: those of each task."""
+    """Output: a row of all that the circuits that were due wrote; ``turns``: those of each task, tables first."""
 
     def __init__(self, turns: Sequence[Sequence[Turn]]) -> None:
         self.turns = turns
@@ -50,12 +51,15 @@ class InTurn:
         for _ in pieces:
             pass
         step = current()
+        written: list[Written] = []
         for turn in self.turns[partition()]:
-            if not turn.due(step):
-                continue
-            for written in turn.chain(()):
-                step.feeds.setdefault(turn.name, []).extend(written.column("path").to_pylist())
-                yield written
+            if turn.due(step):
+                made = [file for batch in turn.chain(()) for file in files_of(batch)]
+                written += made
+                if made:
+                    step.feeds.setdefault(turn.name, []).extend(file.path for file in made)
+        if written:
+            yield told(written)
 
 
 def dealt(turns: Sequence[Turn], tasks: int) -> list[list[Turn]]:

@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.circuit.clocked import spark_job
 from headrace.circuit.task import PROPERTY
+from headrace.circuit.written import Written, read
 
 REMEMBERS = frozenset({"ReusedExchangeExec", "ReusedSubqueryExec", "SubqueryExec", "SubqueryBroadcastExec",
                        "BroadcastExchangeExec", "AdaptiveSparkPlanExec", "InMemoryTableScanExec"})  # fmt: skip
@@ -61,7 +61,7 @@ def in_session(spark: SparkSession) -> None:
 
 
 class Prepared:
-    """A circuit's plan, planned once. ``frame`` must have the columns of ``publish``."""
+    """A circuit's plan, planned once. ``frame`` must have the columns of ``written``."""
 
     def __init__(self, frame: DataFrame) -> None:
         self.context = frame.sparkSession.sparkContext
@@ -74,34 +74,24 @@ class Prepared:
         # "+-" leads to a shuffle, whose files of an earlier step a later one would read.
         self.same_rdd = self.reusable and "+-" not in plan.execute().toDebugString()
 
-    def run(self, description: Path, *, bounded: bool = True) -> list[tuple[str, str, int, str]]:
-        """Run the plan for the step so described; the files it wrote: (circuit, path, rows, sums).
+    def run(self, description: Path, *, bounded: bool = True) -> list[Written]:
+        """Run the plan for the step so described; the files it wrote.
 
         ``bounded``: an Arrow batch ends before it has Spark's bound of bytes too, not by the number of its rows alone.
         """
         self.context.setLocalProperty(PROPERTY, str(description))
         self.context.setLocalProperty(BATCH_BYTES, None if bounded else UNBOUNDED)
         with spark_job(self.context, description.parent):
-            return self._rows()
+            return [file for text in self._texts() for file in read(text)]
 
-    def _rows(self) -> list[tuple[str, str, int, str]]:
+    def _texts(self) -> list[str]:
         if not self.reusable:
             # Planned anew: a frame collected twice answers from the shuffle files of the first time.
-            return [(r.circuit, r.path, r.rows, r.sums) for r in self.frame.select("*").collect()]
+            return [row[0] for row in self.frame.select("*").collect()]
         # A plan node takes the session of the thread that makes it, and clone() makes nodes.
         self.sessions.setActiveSession(self.session)
         rows = (self.plan if self.same_rdd else self.plan.clone()).executeCollect()
-        return [_described(row.getBytes()) for row in rows]
-
-
-def _described(row: bytes) -> tuple[str, str, int, str]:
-    """The columns of ``publish`` in an UnsafeRow: a call for each of them would take a tenth of a step of many views.
-
-    A word of 8 bytes for the NULLs and one for each column, that of a text its place and size; then the texts.
-    """
-    _, circuit, path, rows, sums = np.frombuffer(row, np.int64, 5).tolist()
-    texts = [row[place : place + size].decode() for place, size in (divmod(w, 1 << 32) for w in (circuit, path, sums))]
-    return texts[0], texts[1], rows, texts[2]
+        return [str(rows[i].getString(0)) for i in range(len(rows))]
 
 
 def _remembers(jvm: Any, plan: Any) -> bool:

@@ -16,6 +16,7 @@ from headrace.circuit.operators import publish, table
 from headrace.circuit.operators.changes import ReadRange
 from headrace.circuit.operators.recursion import LEVELS, Deepest
 from headrace.circuit.work import Operator
+from headrace.circuit.written import COLUMNS
 from headrace.engine.unroll import (
     LOOP,
     by_loop,
@@ -175,7 +176,7 @@ class Frames:
         self._narrow = {circuit.name: self.build(circuit, wide=False) for circuit in program.circuits}
 
     def frame(self, circuit: Circuit, *, wide: bool) -> DataFrame:
-        """The circuit's DataFrame: one row for each file it writes.
+        """The circuit's DataFrame: rows of ``written`` for the files it writes.
 
         A circuit that runs in one Python stage, or keeps nothing, does so in wide steps too: on one machine, dealing
         its rows out by key takes several times the processor time of maintaining the view.
@@ -192,7 +193,7 @@ class Frames:
         turns = [Turn(c.name, c.inputs, self._narrow[c.name].chain, self.gate(c)) for c in circuits]
         tasks = 1 if len(turns) < MANY or any(c.relation is not None for c in circuits) else self.partitions
         leaf = self.spark.range(0, tasks, 1, tasks)
-        return Flow(leaf, publish.DESCRIPTION, (InTurn(dealt(turns, tasks)),)).frame
+        return Flow(leaf, COLUMNS, (InTurn(dealt(turns, tasks)),)).frame
 
     def gate(self, circuit: Circuit) -> Gate | None:
         """What a level of a recursive query waits for; None for every other circuit."""

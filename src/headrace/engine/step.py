@@ -25,6 +25,7 @@ from headrace.circuit.operators.upsert import REFUSED
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step
 from headrace.circuit.work import Tally
+from headrace.circuit.written import Written
 from headrace.engine.changes import ReadLog
 from headrace.engine.disk import refusal
 from headrace.engine.kept import Kept
@@ -119,8 +120,8 @@ class Stepper:
             except Exception as error:
                 return False, error  # level by level it will show whose fault it is
             made.append((rows, folder))
-            for feed, path, _, _ in rows:
-                feeds.setdefault(feed, []).append(path)
+            for file in rows:
+                feeds.setdefault(file.circuit, []).append(file.path)
         for rows, folder in made:
             self.collect(rows, folder, result)
         return True, None
@@ -215,7 +216,7 @@ class Stepper:
             raise
         return self.collect(rows, folder, result)
 
-    def persisting(self, plan: Prepared, step: Step, name: str) -> tuple[Path, list[tuple[str, str, int, str]]]:
+    def persisting(self, plan: Prepared, step: Step, name: str) -> tuple[Path, list[Written]]:
         """Run a job, and again where a Python worker was lost: its folder, and what it says it wrote."""
         left = WORKERS_LOST_MAX
         while True:
@@ -228,17 +229,17 @@ class Stepper:
                 left -= 1
                 _log.warning(RUNS_AGAIN, name)
 
-    def collect(self, rows: list[tuple[str, str, int, str]], folder: Path, result: Result) -> list[tuple[str, str]]:
+    def collect(self, rows: list[Written], folder: Path, result: Result) -> list[tuple[str, str]]:
         """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""
-        for feed, path, number, sums in rows:
-            result.outputs.append(Output(result.number, feed, path, number, sums))
-        for file in folder.glob("*.arrow"):
-            if file.name.startswith(OUTPUT):
+        for file in rows:
+            result.outputs.append(Output(result.number, file.circuit, file.path, file.rows, file.sums))
+        for path in folder.glob("*.arrow"):
+            if path.name.startswith(OUTPUT):
                 continue
-            (result.refused if file.name.startswith(REFUSED) else result.runs).append(file)
+            (result.refused if path.name.startswith(REFUSED) else result.runs).append(path)
         if self.frames.counting:
             result.tally.add(folder)
-        return [(feed, path) for feed, path, _, _ in rows]
+        return [(file.circuit, file.path) for file in rows]
 
     def prepared(self, names: frozenset[str], shape: str, made: Callable[[], DataFrame | None]) -> Prepared | None:
         """The plan of these circuits in this shape, made by ``made`` the first time; None when that makes none."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headrace.circuit.flow import CHANGE, INSTANT, Columns, Flow, kept
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.task import current, gathered, keep
+from headrace.circuit.written import COLUMNS, Written, told
 from headrace.model.delivery import WEIGHT
 from headrace.state.phases import PUBLISH, phase
 from headrace.state.rows import canonical, consolidate
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from headrace.circuit.build import Builder
 
 OUTPUT = "out:"
-DESCRIPTION: Columns = (("circuit", "string"), ("path", "string"), ("rows", "bigint"), ("sums", "string"))
 
 
 class Publish:
@@ -53,13 +53,11 @@ class Publish:
         with phase(PUBLISH):
             path = keep(current(), OUTPUT + self.circuit.replace("/", "_"), table)
             sums = checksums(Path(path), sync=self.durable) if self.durable else ""
-        yield pa.record_batch(
-            [[self.circuit], [path], [table.num_rows], [sums]], names=["circuit", "path", "rows", "sums"]
-        )
+        yield told([Written(self.circuit, path, table.num_rows, sums)])
 
 
 def publish(builder: Builder, delta: Flow, *, durable: bool, stateless: bool = False) -> Flow:
-    """One row for each file written: ``circuit``, ``path``, ``rows``, ``sums``."""
+    """A row of ``written`` for each file."""
     if builder.shape.wide:
         columns = [kept(n, t) for n, t in delta.columns]
         # Equal rows must meet to cancel; maps have no hash, so those meet in one task.
@@ -70,4 +68,4 @@ def publish(builder: Builder, delta: Flow, *, durable: bool, stateless: bool = F
     else:
         delta = builder.alone(delta)
     in_order = stateless and not builder.shape.wide
-    return delta.then(Publish(builder.circuit, durable=durable, stateless=in_order), DESCRIPTION)
+    return delta.then(Publish(builder.circuit, durable=durable, stateless=in_order), COLUMNS)

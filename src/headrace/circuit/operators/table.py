@@ -15,9 +15,10 @@ from headrace.circuit.flow import CHANGE, Flow, kept
 from headrace.circuit.hashing import group_hash, key_hash
 from headrace.circuit.operators.changes import by_task, changes
 from headrace.circuit.operators.multiset import Multiset
-from headrace.circuit.operators.publish import DESCRIPTION, Publish
+from headrace.circuit.operators.publish import Publish
 from headrace.circuit.operators.upsert import Upsert
 from headrace.circuit.task import current, keep_too
+from headrace.circuit.written import COLUMNS, files_of
 from headrace.model.schema import Relation
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def circuit(builder: Builder, relation: Relation) -> Flow:
-    """One row for each file written: see ``publish``."""
+    """A row of ``written`` for each file."""
     with builder.operator(f"{'upsert' if relation.key else 'multiset'} {relation.name}", relation.name) as operator:
         delta, stage = _delta(builder, relation, operator)
         delta = builder.counted(delta, operator.key)
-    return delta.then(PublishTable(builder.circuit, stage), DESCRIPTION)
+    return delta.then(PublishTable(builder.circuit, stage), COLUMNS)
 
 
 class PublishTable(Publish):
@@ -50,7 +51,8 @@ class PublishTable(Publish):
             return
         for written in super().__call__(pieces):
             if isinstance(self.contents, Multiset) and self.contents.as_it_came:
-                keep_too(self.contents.name, written.column("path")[0].as_py())
+                for file in files_of(written):
+                    keep_too(self.contents.name, file.path)
             yield written
 
 
