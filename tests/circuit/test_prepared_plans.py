@@ -21,6 +21,7 @@ from headrace.circuit.node import Node, Shared
 from headrace.circuit.operators import OPERATORS
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step
+from headrace.circuit.written import Written, told
 from headrace.engine.compile import Compiler
 from headrace.engine.kept import Kept
 from headrace.engine.program import Program, assemble
@@ -39,7 +40,8 @@ TABLES = {
 }
 VIEWS = {
     "projected": "SELECT id + 1 AS i, upper(s) AS u FROM keyed WHERE k > 0",
-    "exploded": "SELECT id, explode(array(id, k)) AS x FROM keyed",
+    "exploded": "SELECT id, explode(sequence(0, id)) AS x FROM keyed",
+    "spelled_out": "SELECT id, explode(array(id, k)) AS x FROM keyed",
     "rolled_up": "SELECT k, s, count(*) AS n FROM keyed GROUP BY ROLLUP (k, s)",
     "united": "SELECT k FROM keyed UNION ALL SELECT k FROM loose",
     "joined": "SELECT a.id, b.s FROM keyed a JOIN loose b ON a.k = b.k",
@@ -171,16 +173,16 @@ def described(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "sql",
     [
-        "select 'c' circuit, 'p' path, id rows, (select max(id) from range(3)) sums from range(1)",
-        "select /*+ BROADCAST(b) */ 'c' circuit, 'p' path, a.id rows, b.id + 2 sums from range(1) a join range(1) b"
-        " on a.id = b.id",
+        "select 'c' circuit, 'p' path, id rows, string((select max(id) from range(3))) sums from range(1)",
+        "select /*+ BROADCAST(b) */ 'c' circuit, 'p' path, a.id rows, string(b.id + 2) sums from range(1) a"
+        " join range(1) b on a.id = b.id",
     ],
     ids=["a value from a sub-query", "a broadcast"],
 )
 def test_a_plan_that_remembers_is_run_as_a_plain_frame(spark: Any, tmp_path: Path, sql: str) -> None:
-    prepared = Prepared(spark.sql(sql))
+    prepared = Prepared(spark.sql(sql).selectExpr("to_json(array(struct(*))) AS written"))
     assert not prepared.reusable
-    assert prepared.run(described(tmp_path)) == [("c", "p", 0, 2)]
+    assert prepared.run(described(tmp_path)) == [Written("c", "p", 0, "2")]
 
 
 @pytest.mark.parametrize(("bounded", "batches"), [(True, [1, 1, 1]), (False, [3])], ids=["long rows", "short rows"])
@@ -189,11 +191,11 @@ def test_batches_of_long_rows_end_before_they_fill_the_memory(
 ) -> None:
     def sizes(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in given:
-            yield pa.record_batch({"circuit": ["grün"], "path": ["p"], "rows": [batch.num_rows], "sums": [""]})
+            yield told([Written("grün", "p", batch.num_rows, "")])
 
-    long = spark.range(0, 3, 1, 1).select(F.expr(f"repeat('x', {100 << 20}) AS s"))
-    prepared = Prepared(long.mapInArrow(sizes, "circuit string, path string, rows bigint, sums string"))
-    assert prepared.run(described(tmp_path), bounded=bounded) == [("grün", "p", rows, "") for rows in batches]
+    long = spark.range(0, 3, 1, 1).select(F.expr(f"repeat(string(id), {100 << 20}) AS s"))
+    prepared = Prepared(long.mapInArrow(sizes, "written string"))
+    assert prepared.run(described(tmp_path), bounded=bounded) == [Written("grün", "p", rows, "") for rows in batches]
 
 
 def test_a_step_knows_of_long_rows(spark: Any, compiled: Compiled, tmp_path: Path) -> None:

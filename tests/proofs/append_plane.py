@@ -20,7 +20,7 @@ import pyarrow as pa
 from control_plane import _TASK
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
-from headrace.circuit import task
+from headrace.circuit import task, written
 from headrace.circuit.operators.publish import Publish
 from headrace.engine.deliver import Deliver
 from headrace.engine.maintain import Maintainer
@@ -105,8 +105,8 @@ class Lists(Maintainer):
             ], names=[HASH, "c0", "c1", "c2", "_i", "_w"])  # fmt: skip
             _TASK.begin(folder)
             for made in Publish(f"{name}@1", durable=True, consolidated=False)(table.to_batches()):
-                for row in made.to_pylist():
-                    result.outputs.append(Output(number, row["circuit"], row["path"], row["rows"], row["sums"]))
+                for file in written.files_of(made):
+                    result.outputs.append(Output(number, file.circuit, file.path, file.rows, file.sums))
         return result
 
 

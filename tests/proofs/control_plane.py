@@ -22,7 +22,7 @@ import pyarrow as pa
 from bank import KEPT, SOURCE, VIEWS, History
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
-from headrace.circuit import task
+from headrace.circuit import task, written
 from headrace.circuit.operators.publish import Publish
 from headrace.engine import deliver as delivering
 from headrace.engine import forget as forgetting
@@ -254,8 +254,8 @@ class Steps:
         _TASK.begin(folder)
         made = Publish(f"{view}@1", durable=True, consolidated=False)(table.to_batches())
         for batch in made:
-            for row in batch.to_pylist():
-                result.outputs.append(Output(result.number, row["circuit"], row["path"], row["rows"], row["sums"]))
+            for file in written.files_of(batch):
+                result.outputs.append(Output(result.number, file.circuit, file.path, file.rows, file.sums))
 
 
 def _rows(rows: Iterable[tuple[int, int, int, int]]) -> pa.Table:

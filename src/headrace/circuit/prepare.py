@@ -96,7 +96,8 @@ class Prepared:
 
 def _remembers(jvm: Any, plan: Any) -> bool:
     """Whether a node or expression of the plan keeps something of an earlier run; one look at its text tells."""
-    if not any(name in plan.treeString() for name in SUSPECTS):
+    text = plan.treeString()
+    if not any(name in text for name in SUSPECTS):
         return False
     return _any_node(jvm, plan)
 

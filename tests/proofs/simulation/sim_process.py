@@ -21,7 +21,7 @@ from sim_stores import Store, StoreSink
 from sim_world import World
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
-from headrace.circuit import task
+from headrace.circuit import task, written
 from headrace.circuit.operators.publish import Publish
 from headrace.engine import backfill, deliver, door, forget, ingest, kept, maintain
 from headrace.engine.deliver import Deliver
@@ -204,8 +204,8 @@ class Steps:
             return
         _TASK.begin(folder)
         for batch in Publish(f"{view}@1", durable=True, consolidated=False)(table(rows).to_batches()):
-            for row in batch.to_pylist():
-                result.outputs.append(Output(result.number, row["circuit"], row["path"], row["rows"], row["sums"]))
+            for file in written.files_of(batch):
+                result.outputs.append(Output(result.number, file.circuit, file.path, file.rows, file.sums))
 
 
 def table(rows: Iterable[tuple[int, int, int, int]]) -> pa.Table:
