@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.workloads import WORKLOADS, Figure, Workload
@@ -75,11 +76,26 @@ def _section(workload: Workload, run: Run, plotted: bool) -> Iterator[str]:
     else:
         yield "| line | printed |\n|---|---|"
         yield from (_printed(line) for line in run.lines)
+    if workload.pivot:
+        yield from _pivot(*workload.pivot, run.lines)
     if plotted:
         yield f"\n![{workload.title}](benchmarks/{workload.name}.svg)"
     loads = sorted({line["load"] for line in run.lines if "load" in line})
     load = f", load {' to '.join(f'{each:g}' for each in dict.fromkeys((loads[0], loads[-1])))}" if loads else ""
     yield f"\n`{run.command}`, {run.cores} cores{load}, commit {run.commit}, {run.date[:10]}."
+
+
+def _pivot(rows: str, columns: str, cells: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A table of the medians of what lines with all three keys say."""
+    values: dict[Any, dict[Any, list[float]]] = {}
+    for line in lines:
+        if line.keys() >= {rows, columns, cells}:
+            values.setdefault(line[rows], {}).setdefault(line[columns], []).append(line[cells])
+    heads = list(dict.fromkeys(column for of in values.values() for column in of))
+    yield f"\n| {rows} | {' | '.join(heads)} |\n|---{'|---:' * len(heads)}|"
+    for name, of in values.items():
+        told = (f"{median(of[head]):,.0f}" if head in of else "" for head in heads)
+        yield f"| {name} | {' | '.join(told)} |"
 
 
 def found(figure: Figure, run: Run) -> Any:
@@ -108,8 +124,10 @@ def _row(figure: Figure, run: Run, whole: bool) -> str:
     return f"| {figure.label} | {shown(value, figure.unit)} | {goal} | {verdict} |"
 
 
-def shown(value: float, unit: str = "") -> str:
-    """A number as a reader wants it; bytes in MiB."""
+def shown(value: float | str, unit: str = "") -> str:
+    """A number as a reader wants it, bytes in MiB; a text as it is."""
+    if isinstance(value, str):
+        return value
     if unit == "bytes":
         value, unit = round(value / (1 << 20), 1), "MiB"
     return f"{value:,} {unit}".strip()
@@ -168,4 +186,20 @@ def _by_share(axes: Any, run: Run) -> None:
     axes.legend()
 
 
-DRAWINGS = {"latency": _over_time, "soak": _over_time, "many": _by_views, "tpch": _by_share}
+def _by_query(axes: Any, run: Run) -> None:
+    lines = [line for line in run.lines if "per_second" in line]
+    for engine, mark in zip(dict.fromkeys(line["engine"] for line in lines), "o^sD", strict=False):
+        points = [(line["query"], line["per_second"]) for line in lines if line["engine"] == engine]
+        axes.plot(*zip(*points, strict=True), mark, label=engine, markersize=4)
+    axes.set(ylabel="events a second", yscale="log")
+    axes.tick_params(axis="x", labelrotation=90)
+    axes.legend()
+
+
+DRAWINGS = {
+    "latency": _over_time,
+    "soak": _over_time,
+    "many": _by_views,
+    "tpch": _by_share,
+    "nexmark": _by_query,
+}

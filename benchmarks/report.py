@@ -1,10 +1,10 @@
 """Run the benchmarks, keep what they print, and write docs/reference/benchmarks.md from what was kept.
 
-python -m benchmarks.report [--only latency many] [--quick] [--page] [--results build/bench/results.jsonl]
+python -m benchmarks.report [--only latency many] [--quick] [--page] [--results benchmarks/results.jsonl]
 
-Each run adds a line to the results: its command, commit, date and JSON lines. ``--quick`` runs small sizes in a few
-minutes and leaves the page alone; ``--page`` writes the page from what there is and runs nothing. The exit status is 1
-when a program ended with another than 0.
+A line of the results is a run: its command, commit, date and JSON lines; of each workload the run that counts is kept.
+``--quick`` runs small sizes in a few minutes and leaves page and results alone; ``--page`` writes the page from what
+there is and runs nothing. The exit status is 1 when a program ended with another than 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.page import Run, command, draw, page
+from benchmarks.page import Run, command, draw, newest, page
 from benchmarks.workloads import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,20 +31,19 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=[w.name for w in WORKLOADS], metavar="NAME")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true", help="run nothing")
-    parser.add_argument("--results", type=Path, default=ROOT / "build/bench/results.jsonl")
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks/results.jsonl")
     chosen = parser.parse_args()
     wanted = [w for w in WORKLOADS if w.name in (chosen.only or [w.name]) and not chosen.page]
     if chosen.quick:
         wanted = [w for w in wanted if w.small is not None]
-    chosen.results.parent.mkdir(parents=True, exist_ok=True)
-    status = 0
+    runs, status = kept(chosen.results), 0
     for workload in wanted:
         run = measured(workload, workload.small if chosen.quick else None)
         status |= run.exit != 0
-        with chosen.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(run)) + "\n")
+        if not chosen.quick:
+            runs = list(newest([*runs, run]).values())
+            chosen.results.write_text("".join(json.dumps(asdict(each)) + "\n" for each in runs), encoding="utf-8")
     if not chosen.quick:
-        runs = kept(chosen.results)
         PAGE.write_text(page(runs, draw(runs, PAGE.with_suffix(""))), encoding="utf-8")
     return status
 
@@ -72,7 +71,7 @@ def commit() -> str:
 
 
 def kept(results: Path) -> list[Run]:
-    """All runs in the results, in order."""
+    """The runs in the results, in order."""
     if not results.exists():
         return []
     return [Run(**json.loads(line)) for line in results.read_text(encoding="utf-8").splitlines()]

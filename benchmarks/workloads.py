@@ -27,6 +27,8 @@ class Figure:
 class Workload:
     """``command``: module and arguments, the size that is asked for; ``small``: arguments of a quick look, if any.
 
+    ``pivot``: the keys of lines that make the rows, the columns and the cells (medians) of a table.
+
     Without ``figures`` every value that is printed stands on the page.
     """
 
@@ -35,6 +37,7 @@ class Workload:
     command: tuple[str, ...]
     small: tuple[str, ...] | None = None
     figures: tuple[Figure, ...] = ()
+    pivot: tuple[str, str, str] | None = None
 
 
 LATENCY = (
@@ -69,6 +72,7 @@ def _refresh(share: float, least: float | None = None) -> tuple[Figure, ...]:
     )
 
 
+NEXMARK = {"benchmark": "nexmark ratio"}
 WORKLOADS = (
     Workload(
         "latency",
@@ -203,7 +207,26 @@ WORKLOADS = (
             )
         ),
     ),
-    Workload("nexmark", "Nexmark, each query by itself from files", ("benchmarks.nexmark.rates",)),
+    Workload(
+        "nexmark",
+        "Nexmark, 10,000,000 events, each query by itself from files into a changelog",
+        ("benchmarks.nexmark.rates", "--events", "10000000", "--peers", "flink,pathway"),
+        None,
+        (
+            Figure("ours to Flink SQL, geometric mean", "to_flink", "times", NEXMARK, least=3),
+            Figure("ours to Pathway, geometric mean", "to_pathway", "times", NEXMARK, least=1),
+            Figure("ours to the faster neighbour, least", "least", "times", NEXMARK, least=1),
+            Figure("the query of that", "least_query", "", NEXMARK),
+            *(
+                Figure(
+                    f"events a second, {query}", "per_second", "", {"engine": "headrace", "query": query}, least=1.5e6
+                )
+                for query in ("q0", "q1", "q2")
+            ),
+            Figure("answers that differ from DuckDB's", "wrong", "", NEXMARK, most=0),
+        ),
+        ("query", "engine", "per_second"),
+    ),
     Workload("log", "The log alone", ("benchmarks.log", "--rounds", "3")),
     Workload("recovery", "Opening a log of 10 GiB after a kill", ("benchmarks.recovery",)),
     Workload("restart", "A start after SIGKILL beside 5,000,000 rows of state", ("benchmarks.restart",)),

@@ -71,6 +71,29 @@ def test_what_has_no_figures_of_its_own_is_shown_as_printed_and_the_rest_is_name
     assert f"- {MANY.title}: `{command(MANY)}`" in section(text, "Not measured yet")
 
 
+def test_what_was_raced_is_a_table_of_medians() -> None:
+    nexmark = next(w for w in WORKLOADS if w.name == "nexmark")
+    rates = (("q0", "headrace", 1_600_000), ("q0", "flink", 500), ("q0", "headrace", 1_400_000), ("q6", "headrace", 7))
+    lines = [{"benchmark": "nexmark", "query": q, "engine": e, "per_second": rate} for q, e, rate in rates]
+    ratio = {"benchmark": "nexmark ratio", "to_flink": 3.1, "least": 0.9, "least_query": "q6"}
+    told = section(page([recorded(nexmark, *lines, ratio)]), nexmark.title)
+    assert "| query | headrace | flink |\n|---|---:|---:|\n| q0 | 1,500,000 | 500 |\n| q6 | 7 |  |" in told
+    assert "| ours to Flink SQL, geometric mean | 3.1 times | at least 3 times | met |" in told
+    assert "| the query of that | q6 |  |  |" in told
+
+
+def test_of_each_workload_the_run_that_counts_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, new = tmp_path / "results.jsonl", recorded(MANY, {"benchmark": "many", "views": 10, "median_ms": 1.5})
+    older = recorded(MANY, date="2026-01-01T10:00:00+00:00")
+    results.write_text("".join(json.dumps(asdict(run)) + "\n" for run in (older, recorded(LATENCY, LINE))))
+    monkeypatch.setattr(report, "PAGE", tmp_path / "benchmarks.md")
+    monkeypatch.setattr(report, "measured", lambda *_: new)
+    monkeypatch.setattr(sys, "argv", ["report", "--only", "many", "--results", str(results)])
+    assert report.main() == 0
+    told = [(run.workload, run.date, [*run.lines]) for run in report.kept(results)]
+    assert told == [("latency", new.date, [LINE]), ("many", new.date, [*new.lines])]
+
+
 def test_runs_are_kept_and_the_page_written_with_its_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results, written = tmp_path / "results.jsonl", tmp_path / "benchmarks.md"
     results.write_text(json.dumps(asdict(recorded(LATENCY, LINE))) + "\n")

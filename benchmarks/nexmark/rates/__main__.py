@@ -4,7 +4,7 @@ python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers
 
 A neighbour is installed from its registry the first time, into an environment of its own beside the data. Each answer
 of ours is held to DuckDB's over the same files before its figure counts. One JSON line a run; the last line tells the
-geometric mean of the ratios and the slowest of ours.
+geometric mean of the ratios and the slowest of ours, the one before it the same as JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def main() -> int:
                 wrong += bool(line.get("wrong"))
                 if "per_second" in line and not line.get("wrong"):
                     rates[engine][query].append(line["per_second"])
-    print(_summary({e: {q: statistics.median(r) for q, r in of.items()} for e, of in rates.items()}, peers))
+    medians = {e: {q: statistics.median(r) for q, r in of.items()} for e, of in rates.items()}
+    summary = _summary(medians, peers)
+    print(json.dumps({"benchmark": "nexmark ratio", "events": chosen.events, "wrong": wrong} | summary), flush=True)
+    print(_told(summary))
     return 1 if wrong else 0
 
 
@@ -153,22 +157,36 @@ def _run(command: list[str]) -> dict[str, Any]:
     return measured | json.loads(lines[-1])
 
 
-def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> str:
+def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> dict[str, Any]:
+    """``mean``: our geometric mean, events a second; ``to_PEER``: that of the ratios; ``least``: the least of those."""
     ours = rates.get("headrace", {})
     if not ours:
+        return {}
+    slowest = min(ours, key=lambda q: ours[q])
+    told: dict[str, Any] = {
+        "mean": round(_mean(ours.values())),
+        "slowest": round(ours[slowest]),
+        "slowest_query": slowest,
+    }
+    ratios = {peer: {q: ours[q] / r for q, r in rates.get(peer, {}).items() if q in ours} for peer in peers}
+    told |= {f"to_{peer}": round(_mean(of.values()), 2) for peer, of in ratios.items() if of}
+    every = [(ratio, query) for of in ratios.values() for query, ratio in of.items()]
+    if every:
+        told |= {"least": round(min(every)[0], 2), "least_query": min(every)[1]}
+    return told
+
+
+def _mean(values: Collection[float]) -> float:
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def _told(summary: dict[str, Any]) -> str:
+    if not summary:
         return "no figure counts"
-    parts = []
-    for peer in peers:
-        both = [q for q in ours if q in rates.get(peer, {})]
-        if both:
-            mean = math.exp(statistics.fmean(math.log(ours[q] / rates[peer][q]) for q in both))
-            parts.append(f"{mean:.2f}x {peer}")
-    if not parts:
-        slowest = min(ours, key=lambda q: ours[q])
-        mean = math.exp(statistics.fmean(math.log(rate) for rate in ours.values()))
-        return f"geometric mean {mean:,.0f} events a second; slowest {slowest} {ours[slowest]:,.0f}"
-    least = min(((ours[q] / rates[p][q], q) for p in peers for q in ours if q in rates.get(p, {})), default=(0.0, ""))
-    return f"geometric mean {', '.join(parts)}; slowest {least[1]} {least[0]:.2f}x"
+    if "least" not in summary:
+        return "geometric mean {mean:,} events a second; slowest {slowest_query} {slowest:,}".format_map(summary)
+    parts = [f"{summary[f'to_{peer}']:.2f}x {peer}" for peer in PEERS if f"to_{peer}" in summary]
+    return f"geometric mean {', '.join(parts)}; slowest {summary['least_query']} {summary['least']:.2f}x"
 
 
 if __name__ == "__main__":
