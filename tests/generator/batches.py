@@ -84,8 +84,8 @@ class Oracle:
         found: dict[str, Rows] = {name: Counter() for name in self.views}
         for plans in levels:
             parts: dict[str, list[pa.Table]] = {}
-            for name, path, _, _ in (file for plan in plans for file in plan.run(folder / "point.json")):
-                parts.setdefault(name, []).append(pa.ipc.open_file(path).read_all())
+            for file in (file for plan in plans for file in plan.run(folder / "point.json")):
+                parts.setdefault(file.circuit, []).append(pa.ipc.open_file(file.path).read_all())
             for name, tables in parts.items():
                 whole = pa.concat_tables(tables)
                 found[name] = Counter(shown(whole))
