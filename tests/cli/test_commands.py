@@ -200,16 +200,18 @@ def test_a_plan_tells_of_a_source_that_is_not_read_beside_all_else(folder: Path,
         "code": "source.connect",
         "what": "PostgreSQL cannot be reached",
         "where": "sources/shop.yaml",
-        "why": "",
+        "why": "refused\nthere",
         "next": "start it",
     }
     answers.plan_answer = {**PLAN, "unread": {"shop": error}, "views": [], "tables": {}}
     done = run(folder, "plan")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[:4] == [
+    assert done.stdout.splitlines()[:6] == [
         "  + source shop   new",
         "      not read [source.connect] PostgreSQL cannot be reached",
         "        where: sources/shop.yaml",
+        "        why:   refused",
+        "               there",
         "        next:  start it",
     ]
 

@@ -157,7 +157,7 @@ def test_a_disk_that_stays_full_and_gets_space_again(tmp_path: Path) -> None:
             try:
                 acknowledged.append((writer.append(batch(number)), number))
             except HeadraceError as error:
-                assert error.code == "log.full"
+                assert error.code == "log.full" and "start one that has ended" in error.next
                 refused += 1
         assert refused > 10
         assert contents(tmp_path) == acknowledged

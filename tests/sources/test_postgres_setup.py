@@ -246,6 +246,7 @@ def test_a_server_without_logical_wal_is_refused_with_the_command(tmp_path: Path
         assert server.psql("SELECT count(*) FROM pg_publication") == [(0,)]
         where = server.dsn
     error = fails("source.connect", PostgresSource("s", {"dsn": where}).relations)
+    assert not {"\n", "\t"} & set(error.why)
     assert "refused" in error.why
 
 

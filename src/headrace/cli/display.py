@@ -75,10 +75,10 @@ def error(failure: HeadraceError) -> None:
     from rich.text import Text
 
     text = Text()
-    text.append("error", "bold red").append(f" [{failure.code}] ", "red").append(_lines(failure.what, 2), "bold")
+    text.append("error", "bold red").append(f" [{failure.code}] ", "red").append(lines(failure.what, 2), "bold")
     for label, part in failure.parts():
         if part:
-            text.append(f"\n  {label + ':':<6} ", "cyan").append(_lines(part, 9))
+            text.append(f"\n  {label + ':':<6} ", "cyan").append(lines(part, 9))
     console(error=True).print(text, soft_wrap=True)
 
 
@@ -111,7 +111,8 @@ def error_text(failure: Mapping[str, str] | str) -> str:
     return f"[{failure.get('code', '?')}] {plain(failure.get('what', ''))}" + (f" ({rest})" if rest else "")
 
 
-def _lines(text: str, indent: int) -> str:
+def lines(text: str, indent: int) -> str:
+    """The lines of a text, made plain, below each other."""
     return ("\n" + " " * indent).join(plain(line) for line in text.splitlines())
 
 

@@ -230,7 +230,8 @@ class Appender:
                     "No space is left for the log; nothing of the transactions was kept.",
                     where=where,
                     why=why,
-                    next="Free some space: a running `headrace up` goes on by itself; run `headrace up --once` again.",
+                    next=f"Free some space; the log takes {max(1, self._segment_bytes >> 20)} MiB at a time. A"
+                    " `headrace up` that still runs goes on by itself; start one that has ended, or `--once`, again.",
                 )
             if number in _PASSING:
                 return HeadraceError(

@@ -90,7 +90,7 @@ def _error(word: str, error: Mapping[str, str] | None) -> None:
         display.say(f"      {display.paint(word, 'bold red')} {what}")
         for part in ("where", "why", "next"):
             if error.get(part):
-                display.say(f"        {part + ':':<6} {display.plain(error[part])}")
+                display.say(f"        {part + ':':<6} {display.lines(error[part], 15)}")
 
 
 def _sum(changes: list[Mapping[str, Any]], refused: Collection[str]) -> str:

@@ -95,7 +95,8 @@ def _room(folder: Path) -> Iterator[None]:
             "no space is left for a transaction that the server sends before it commits",
             where=str(folder),
             why=str(error),
-            next="free some space: a running `headrace up` goes on by itself; run `headrace up --once` again",
+            next="free some space: a `headrace up` that still runs goes on by itself; start one that has ended, or"
+            " `--once`, again",
         ) from error
 
 
