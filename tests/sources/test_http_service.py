@@ -31,7 +31,8 @@ def test_a_token_is_made_kept_and_asked_for(start: Start, tmp_path: Path) -> Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     token = path.read_text().strip()
-    assert len(token) >= 40
+    assert token.startswith("headrace_")
+    assert len(token) >= 50
     url = str(shop.client.base_url)
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {token}"}):
         for answer in (

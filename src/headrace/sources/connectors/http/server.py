@@ -46,6 +46,7 @@ _STATUS = {
     **groups.STATUS,
 }
 _LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+TOKEN_PREFIX = "headrace_"  # a token is known as one where it must not be, and is no option of a command line
 _STARTUP_S = 10.0
 WAIT_S, WAIT_MAX_S = 60.0, 600.0  # how long a client waits for a write, unless it says so
 HELD_LOOK_S = (0.005, 0.1)  # between two looks for room in the queue
@@ -372,7 +373,7 @@ def kept_token(path: Path) -> str:
     except FileNotFoundError:
         pass
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    token = secrets.token_urlsafe(32)
+    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600, exist_ok=False)
