@@ -5,6 +5,8 @@ Method: runs written as tasks name them; oracle: a Counter of all rows added.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,9 +19,9 @@ import pytest
 from headrace.engine.kept import RUNS_MAX, Kept
 from headrace.model.errors import HeadraceError
 from headrace.state.order import Order, SortColumn
-from headrace.state.ordered import OrderedArrangement
+from headrace.state.ordered import OrderedArrangement, merge_runs
 from headrace.state.ordered_run import Layout, arrange
-from headrace.state.run import open_run, write_run
+from headrace.state.run import STRETCH, open_run, write_run
 
 NAME = "a1b2"
 
@@ -218,6 +220,33 @@ def test_ordered_runs_stay_ordered_when_they_are_merged(kept: Kept) -> None:
     assert open_run(path)["v"].to_pylist() == [10, 9, 8, 7, 6, 5, -1]
     first = OrderedArrangement([path], layout, "").groups(np.array([7])).first(8)
     assert (first.rows["v"].to_pylist(), first.weights.tolist()) == ([10, 9, 8, 7, 6, 5, -1], [1, 1, 1, 1, 1, 2, 1])
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_large_merges_take_turns(kept: Kept, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """One that waited for its turn finds the runs merged, and merges nothing."""
+    total, merges = steps(kept, 8), list[int]()
+    begin, at_once = threading.Barrier(2), threading.Barrier(2)
+
+    def merging(tables: list[pa.Table]) -> pa.Table:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            at_once.wait(0.3)
+        merges.append(1 if at_once.broken else 2)  # at a time
+        return merge_runs(tables)
+
+    monkeypatch.setattr("headrace.engine.kept.STRETCH", 0 if large else STRETCH)
+    monkeypatch.setattr("headrace.engine.kept.merge_runs", merging)
+
+    def one() -> None:
+        begin.wait()
+        kept._merge_one(NAME)
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (merges, contents(kept)) == ([1] if large else [2, 2], nonzero(total))
 
 
 def test_a_merge_while_files_are_collected(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

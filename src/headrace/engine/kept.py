@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import MERGE_BYTES, Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
 from headrace.state.phases import MERGE, timed
-from headrace.state.run import checksums, is_sorted, open_run, write_run
+from headrace.state.run import STRETCH, checksums, is_sorted, open_run, write_run
 
 _log = logging.getLogger(__name__)
 MERGED = "merged"
@@ -27,7 +28,10 @@ RUNS_MAX = 24  # beyond that a step waits for the merges, so that probing stays 
 
 
 class Kept:
-    """Live runs by arrangement. The engine's thread adds; one merging thread combines; both under a lock."""
+    """Live runs by arrangement. The engine's thread adds; one merging thread combines; both under a lock.
+
+    Where the merging thread has fallen behind, the engine's merges too: what is large one at a time (0023).
+    """
 
     def __init__(self, folder: Path, merge_bytes: int = MERGE_BYTES) -> None:
         """``merge_bytes``: of a merged run at most; a merge takes about twice as much memory."""
@@ -36,6 +40,7 @@ class Kept:
         self.runs: dict[str, list[Run]] = {}
         self.beside: dict[str, list[str]] = {}  # files of rows that leaves leave out, see ``Aside``
         self._lock = threading.Lock()
+        self._large = threading.Lock()  # for who merges what takes memory
         self._synced: dict[str, str] = {}  # path -> checksums of what is on the disk
         self._coming: set[str] = set()  # merged files that are not live yet: collect() must leave them
         self._needed = threading.Event()
@@ -177,7 +182,9 @@ class Kept:
         start = mergeable(runs, self.merge_bytes)
         if len(runs) - start < (least if len(runs) < 2 or is_sorted(runs[-1].path) else UNSORTED_RUNS):
             return False
-        self._combine(name, runs, start)
+        with self._large if sum(run.size for run in runs[start:]) > STRETCH else nullcontext():
+            if self.runs.get(name, [])[start : len(runs)] == runs[start:]:  # nobody else has merged them meanwhile
+                self._combine(name, runs, start)
         return True
 
     def _combine(self, name: str, runs: list[Run], start: int) -> Run:
