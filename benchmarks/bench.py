@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,12 +75,14 @@ class Views:
 class Memory:
     """Memory of this process and all it started, in MiB, by proportional set size.
 
-    ``samples``: (seconds of the monotonic clock, MiB) of every look; ``without``: processes that do not count.
+    ``samples``: (seconds of the monotonic clock, MiB) of every look; ``kinds``: of every look what the driver, the JVM
+    and the workers have, each its own memory and what it maps of files; ``without``: processes that do not count.
     """
 
     def __init__(self, every_s: float = 2.0) -> None:
         self.peak = 0.0
         self.samples: list[tuple[float, float]] = []
+        self.kinds: list[Counter[str]] = []
         self.without: set[int] = set()
         self._every, self._stop = every_s, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -92,16 +95,32 @@ class Memory:
         self._stop.set()
         self._thread.join()
 
+    def mean(self, since: float, until: float) -> dict[str, int]:
+        """MiB by kind in that time of the monotonic clock."""
+        looks = [kinds for (when, _), kinds in zip(self.samples, self.kinds, strict=True) if since <= when < until]
+        return {kind: round(value / len(looks)) for kind, value in sorted(sum(looks, Counter()).items())}
+
     def _watch(self) -> None:
+        me = psutil.Process()
         while not self._stop.wait(self._every):
-            total = 0
-            for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+            kinds: Counter[str] = Counter()
+            for process in [me, *me.children(recursive=True)]:
                 try:
-                    total += 0 if process.pid in self.without else process.memory_full_info().pss
-                except psutil.Error:
+                    if process.pid not in self.without:
+                        kind = "driver" if process == me else "jvm" if process.name() == "java" else "workers"
+                        kinds.update(_used(kind, process.pid))
+                except (psutil.Error, OSError):
                     continue
-            self.samples.append((time.monotonic(), total / (1 << 20)))
+            self.kinds.append(kinds)
+            self.samples.append((time.monotonic(), sum(kinds.values())))
             self.peak = max(self.peak, self.samples[-1][1])
+
+
+def _used(kind: str, pid: int) -> dict[str, float]:
+    """MiB of a process: its own memory, and its share of what it maps of files."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    found = {name: int(value.split()[0]) / 1024 for name, value in (line.split(":") for line in lines)}
+    return {kind: found["Pss_Anon"], f"{kind}_mapped": found["Pss"] - found["Pss_Anon"]}
 
 
 def processor_seconds() -> float:

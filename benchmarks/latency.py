@@ -176,9 +176,9 @@ def latencies(folder: Path, watch: Watch, memory: Memory, chosen: argparse.Names
     window = min(chosen.window or chosen.seconds / 5, chosen.seconds)
     windows = {}
     for name, first in (("first", 0.0), ("last", chosen.seconds - window)):
-        mib = [used for when, used in memory.samples if first <= when - began < first + window]
         inside = waited[(since >= first) & (since < first + window)]
-        windows[name] = {**percentiles(inside), "mib": round(statistics.fmean(mib)) if mib else 0}
+        kinds = memory.mean(began + first, began + first + window)
+        windows[name] = {**percentiles(inside), "mib": sum(kinds.values()), "kinds_mib": kinds}
     edges = np.linspace(0, chosen.seconds, POINTS + 1)
     parts = [waited[(since >= first) & (since < last)] for first, last in pairwise(edges)]
     series = [[round(float(last), 1), *percentiles(p).values()] for last, p in zip(edges[1:], parts, strict=True)]
