@@ -89,6 +89,10 @@ CODES: dict[str, str] = {
     "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",
     "wait.timeout": "Views or sinks have not reached a write in the time given.",
     "wait.busy": "Too many wait at once.",
+    # asking
+    "query.filter": "A filter, an order or a key does not fit the relation that is asked.",
+    "query.timeout": "A query took longer than it may.",
+    "query.failed": "A query could not be run.",
     # profile
     "profile.flame": "The flame graph of a profile cannot be drawn.",
     # internal

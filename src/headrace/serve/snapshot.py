@@ -218,10 +218,15 @@ def as_of(catalog: Catalog, record: ViewRecord, commit: int) -> list[pa.Table]:
 
 def added(record: ViewRecord, tables: Sequence[pa.Table]) -> pa.Table:
     """Stored deltas of a view version, added up: its columns and ``_w``."""
+    return consolidate(stored(record, tables))
+
+
+def stored(record: ViewRecord, tables: Sequence[pa.Table]) -> pa.Table:
+    """The same one after the other, as they are stored."""
     names = [f"c{i}" for i in range(len(record.schema.columns))]
     empty = arrow_schema(record.schema.columns).append(pa.field(WEIGHT, pa.int64())).empty_table()
     parts = [t.select([*names, WEIGHT]).rename_columns(empty.column_names).cast(empty.schema) for t in tables]
-    return consolidate(pa.concat_tables([empty, *parts]))
+    return pa.concat_tables([empty, *parts])
 
 
 def count(catalog: Catalog, record: ViewRecord) -> int:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from headrace.cli import display
 from headrace.cli.options import JsonOption, ProjectOption, folder
+from headrace.model.errors import HeadraceError
 
 EPILOG = """
 headrace sql "SELECT count(*) FROM orders"
 headrace sql "SELECT * FROM revenue ORDER BY total DESC" --limit 5
+headrace sql --engine duckdb "SELECT region, total FROM revenue" --at 4711
 headrace sql --json - < question.sql
 """
 SHOWN = 100  # rows on a terminal or as a table, unless asked otherwise
+ALL = 1 << 31  # rows
+
+
+class Engine(StrEnum):
+    """Whose dialect it is."""
+
+    SPARK = "spark"
+    DUCKDB = "duckdb"
 
 
 def run(
@@ -24,24 +37,64 @@ def run(
         int | None,
         typer.Option("--limit", "-n", metavar="N", min=0, help=f"Rows to show. Default: {SHOWN}; all with --json."),
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", "-e", help="Whose SQL it is. DuckDB's is answered without Spark.")
+    ] = Engine.SPARK,
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="COMMIT", min=0, help="As of a commit that is past; DuckDB alone.")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long it may take; DuckDB alone.")
+    ] = 60.0,
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run one query over tables and views, all at one frontier.
 
-    Beside a running `headrace up` it answers at once; else Spark is started for it, which takes seconds.
+    In Spark's SQL it is answered by a running `headrace up`; without one Spark is started, which takes seconds.
     """
-    from headrace.control.verbs import call
-
     text = sys.stdin.read() if query == "-" else query
     path = folder(project)
     bound = limit if limit is not None or json else SHOWN
     with display.working("asking") as progress:
-        answer: dict[str, Any] = call(path, "sql", {"sql": text, "limit": bound}, progress)
+        answer = (
+            _by_duckdb(path, text, bound, at, seconds)
+            if engine is Engine.DUCKDB
+            else _by_spark(path, text, bound, at, progress)
+        )
     if json:
         display.emit(answer)
         return
     display.table(answer["columns"], answer["rows"])
-    shown, total = len(answer["rows"]), answer["total"]
-    every = shown == total
-    display.say(f"\n{display.counted(total, 'row') if every else f'{shown:,} of {total:,} rows (--limit shows more)'}")
+    shown, total = len(answer["rows"]), answer.get("total")
+    if answer.get("more") or (total or 0) > shown:
+        display.say(f"\n{shown:,} {f'of {total:,} ' if total else ''}rows (--limit shows more)")
+    else:
+        display.say(f"\n{display.counted(shown, 'row')}")
+
+
+def _by_spark(
+    path: Path, text: str, limit: int | None, at: int | None, progress: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    from headrace.control.verbs import call
+
+    if at is not None:
+        raise HeadraceError(
+            "sql.refused", "a query in Spark's SQL is asked at the frontier alone",
+            next="--engine duckdb, which can be asked as of a commit; of one view `headrace show VIEW --at COMMIT`",
+        )  # fmt: skip
+    return call(path, "sql", {"sql": text, "limit": limit}, progress)
+
+
+def _by_duckdb(path: Path, text: str, limit: int | None, at: int | None, seconds: float) -> dict[str, Any]:
+    """The same from what is published: rows beyond the limit are not counted, ``more`` says that there are some."""
+    from headrace.formats.json_tables import table_json
+    from headrace.serve.mirror import Mirror
+    from headrace.serve.questions import Limits, Questions
+
+    questions = Questions(Mirror(path))
+    try:
+        answer = questions.ask(text, (), Limits(ALL if limit is None else limit, seconds), at)
+    finally:
+        questions.close()
+    return {**table_json(answer.table), "commit": answer.commit, "more": answer.more, "stale": dict(answer.stale)}

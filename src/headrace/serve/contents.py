@@ -1,0 +1,196 @@
+"""Rows of a relation in memory, found by key: never changed; those after a step are made of these and its delta."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.delivery import WEIGHT
+from headrace.state.row_hash import row_hashes
+from headrace.state.rows import canonical, consolidate, row_codes
+
+Hashes = npt.NDArray[np.uint64]
+Weights = npt.NDArray[np.int64]
+_DEAD = 2  # a part is made anew once one row of so many is gone
+
+
+class Diverged(Exception):
+    """A delta takes rows away that are not there: what is kept is not what was published."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows in the order they came, how often each is there now, and their hashes in order with their places."""
+
+    rows: pa.Table
+    weights: Weights
+    hashes: Hashes
+    places: npt.NDArray[np.int64]
+
+    @property
+    def alive(self) -> int:
+        return int(np.count_nonzero(self.weights))
+
+    def probe(self, hashes: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(index of the hash, place) of each row that is there and has one of these hashes."""
+        low = np.searchsorted(self.hashes, hashes, "left")
+        count = np.searchsorted(self.hashes, hashes, "right") - low
+        index = np.repeat(np.arange(len(hashes)), count)
+        places = self.places[np.arange(len(index)) - np.repeat(np.cumsum(count) - count - low, count)]
+        there = self.weights[places] > 0
+        return index[there], places[there]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """``key``: the columns that a row is found by; without any it is found by all.
+
+    Work of ``after``: the delta, and a copy of the weights of each part that loses rows; parts merge geometrically.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(cls, rows: pa.Table, key: Sequence[str] = ()) -> Contents:
+        """``rows``: the columns and ``_w``."""
+        if rows.num_rows and pc.min(rows[WEIGHT]).as_py() < 1:
+            rows = consolidate(rows)
+        schema = pa.schema([field for field in rows.schema if field.name != WEIGHT])
+        return cls(schema, tuple(key))._added(rows)
+
+    def after(self, delta: pa.Table) -> Contents:
+        """With a delta (the columns and ``_w``) added. Raises ``Diverged``."""
+        if not delta.num_rows:
+            return self
+        delta = consolidate(delta)
+        going = pc.less(delta[WEIGHT], 0)
+        return self._without(delta.filter(going))._added(delta.filter(pc.invert(going)))
+
+    def table(self) -> pa.Table:
+        """All rows with ``_w``, which is 0 for those that are gone. Nothing is copied but weights."""
+        tables = [part.rows.append_column(WEIGHT, pa.array(part.weights)) for part in self.parts]
+        return pa.concat_tables([self._empty(), *tables])
+
+    def under(self, rows: pa.Table) -> pa.Table:
+        """The rows with ``_w`` found by the same as one of ``rows``, and perhaps others whose hashes are the same."""
+        hashes = np.unique(row_hashes([rows[name] for name in self.key or self.schema.names], rows.num_rows))
+        found = [self._empty()]
+        for part in self.parts:
+            _, places = part.probe(hashes)
+            taken = part.rows.take(pa.array(places)).append_column(WEIGHT, pa.array(part.weights[places]))
+            found.append(taken)
+        return pa.concat_tables(found)
+
+    def find(self, key: Mapping[str, pa.Scalar]) -> pa.Table:
+        """The rows with ``_w`` whose key columns have these values."""
+        wanted = pa.table({name: pa.array([key[name]], self.schema.field(name).type) for name in self.key})
+        rows = self.under(wanted)
+        codes = row_codes([_joined(wanted[name], rows[name]) for name in self.key])
+        return rows.filter(pa.array(codes[1:] == codes[0]))
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a row may be there more than once."""
+        return any(len(part.weights) and part.weights.max() > 1 for part in self.parts)
+
+    @property
+    def size(self) -> int:
+        """Bytes, those of mapped files counted too."""
+        return sum(p.rows.nbytes + p.weights.nbytes + p.hashes.nbytes + p.places.nbytes for p in self.parts)
+
+    def _empty(self) -> pa.Table:
+        return self.schema.append(pa.field(WEIGHT, pa.int64())).empty_table()
+
+    def _part(self, rows: pa.Table, weights: Weights) -> Part:
+        rows = rows.combine_chunks()
+        named = self.key or rows.column_names
+        hashes = row_hashes([rows[name] for name in named], rows.num_rows)
+        places = np.argsort(hashes, kind="stable")
+        return Part(rows, weights, hashes[places], places)
+
+    def _added(self, rows: pa.Table) -> Contents:
+        if not rows.num_rows:
+            return self
+        parts = [*self.parts, self._part(rows.select(self.schema.names), rows[WEIGHT].to_numpy())]
+        while len(parts) > 1 and len(parts[-2].weights) < 2 * len(parts[-1].weights):
+            last, before = parts.pop(), parts.pop()
+            parts.append(self._merged([before, last]))
+        return Contents(self.schema, self.key, tuple(parts))
+
+    def _merged(self, parts: Sequence[Part]) -> Part:
+        kept = [np.flatnonzero(part.weights) for part in parts]
+        rows = [part.rows.take(pa.array(places)) for part, places in zip(parts, kept, strict=True)]
+        weights = [part.weights[places] for part, places in zip(parts, kept, strict=True)]
+        return self._part(pa.concat_tables(rows), np.concatenate(weights))
+
+    def _without(self, gone: pa.Table) -> Contents:
+        if not gone.num_rows:
+            return self
+        hashes = row_hashes([gone[name] for name in self.key or self.schema.names], gone.num_rows)
+        order = np.argsort(hashes, kind="stable")
+        gone, hashes = gone.take(pa.array(order)), hashes[order]
+        probed = [part.probe(hashes) for part in self.parts]
+        index = np.concatenate([index for index, _ in probed] or [np.empty(0, np.int64)])
+        owner = np.repeat(np.arange(len(probed)), [len(index) for index, _ in probed])
+        places = np.concatenate([places for _, places in probed] or [np.empty(0, np.int64)])
+        owed = -gone[WEIGHT].to_numpy()
+        # One row alone has this hash, and the row to go is there: it is this one. Else rows are compared.
+        alone = (np.bincount(index, minlength=gone.num_rows) == 1) & np.r_[True, hashes[1:] != hashes[:-1]]
+        alone &= np.r_[hashes[1:] != hashes[:-1], True]
+        sure = alone[index]
+        taken = [(owner[sure], places[sure], owed[index[sure]])]
+        if not alone.all():
+            left = ~sure
+            taken.append(self._compared(gone, owed, ~alone, owner[left], places[left]))
+        weights = {
+            number: self.parts[number].weights.copy() for owners, _, _ in taken for number in set(owners.tolist())
+        }
+        for owners, at, amount in taken:
+            for number in set(owners.tolist()):
+                mine = owners == number
+                np.subtract.at(weights[number], at[mine], amount[mine])
+        if any(changed.min() < 0 for changed in weights.values()):
+            raise Diverged
+        parts = [self._lighter(part, weights.get(number, part.weights)) for number, part in enumerate(self.parts)]
+        return Contents(self.schema, self.key, tuple(part for part in parts if len(part.weights)))
+
+    def _lighter(self, part: Part, weights: Weights) -> Part:
+        part = Part(part.rows, weights, part.hashes, part.places)
+        return part if part.alive * _DEAD > len(weights) else self._merged([part])
+
+    def _compared(
+        self, gone: pa.Table, owed: Weights, asked: npt.NDArray[np.bool_], owner: npt.NDArray[Any],
+        places: npt.NDArray[np.int64],
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], Weights]:  # fmt: skip
+        """(part, place, copies) that go, of rows to go some of whose hashes are those of several rows or of none."""
+        spots = np.unique(np.stack([owner, places]), axis=1)
+        owner, places = spots[0], spots[1]
+        tables = [self.parts[n].rows.take(pa.array(places[owner == n])) for n in range(len(self.parts))]
+        there = pa.concat_tables([self.schema.empty_table(), *tables])
+        wanted = gone.filter(pa.array(asked)).select(self.schema.names)
+        codes = row_codes([_joined(wanted[name], there[name]) for name in self.schema.names])
+        owed, has = owed[asked], np.concatenate([self.parts[n].weights[places[owner == n]] for n in range(len(tables))])
+        due = np.zeros(int(codes.max()) + 1, np.int64)
+        np.add.at(due, codes[: len(owed)], owed)
+        mine = codes[len(owed) :]
+        order = np.argsort(mine, kind="stable")  # of equal rows the first give what they have
+        held = has[order]
+        total = np.cumsum(held) - held
+        first = np.r_[True, mine[order][1:] != mine[order][:-1]] if len(order) else np.empty(0, bool)
+        before = total - np.repeat(total[first], np.diff(np.r_[np.flatnonzero(first), len(order)]))
+        amount = np.clip(due[mine[order]] - before, 0, held)
+        if amount.sum() != owed.sum():
+            raise Diverged
+        return owner[order], places[order], amount
+
+
+def _joined(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays([canonical(a), canonical(b)])

@@ -1,0 +1,168 @@
+"""Published views in memory, brought from step to step when they are asked for: what answers reads in milliseconds.
+
+Record: docs/decisions/0026-serving.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.catalog.store import Catalog, ViewRecord
+from headrace.formats import recorded
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import Relation
+from headrace.model.transaction import OPERATION, TRUNCATE
+from headrace.serve import past, replay, snapshot
+from headrace.serve.contents import Contents, Diverged
+from headrace.serve.history import reader_of
+from headrace.serve.sound import sound
+from headrace.state.rows import canonical, difference
+from headrace.state.run import open_run
+
+IDLE_S = 600.0  # what nobody has asked for so long is let go
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What some relations hold, all at one commit. ``stale``: why a view stays behind that commit, by its name."""
+
+    commit: int
+    contents: Mapping[str, Contents]
+    stale: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """``feed``: of which view version, or which table; ``upto``: the step that a view holds, the commit of a table."""
+
+    feed: str
+    upto: int
+    contents: Contents
+    used: float
+
+
+class Mirror:
+    """Of one project, for any thread, whether it runs or not. Relations are by their own names.
+
+    Memory: what was asked for within ``IDLE_S``: tables, and 24 bytes a row of views, whose files stay mapped.
+    """
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._lock = threading.Lock()
+        self._held: dict[str, _Held] = {}
+        self._catalog: Catalog | None = None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._catalog is not None:
+                self._catalog.close()
+            self._catalog, self._held = None, {}
+
+    def relations(self) -> tuple[dict[str, ViewRecord], dict[str, Relation]]:
+        """The views and the tables that there are, by name."""
+        with self._lock:
+            catalog = self._opened()
+            return catalog.views(), {name: relation for name, (_, relation) in catalog.relations().items()}
+
+    def moment(self, views: Collection[str], tables: Collection[str] = (), at: int | None = None) -> Moment:
+        """These relations at the frontier, or as of a commit that is past.
+
+        Raises ``view.unknown``, ``source.no_table``, ``state.corrupt``; of the past ``view.not_at``, ``log.retained``.
+        """
+        if at is not None:
+            return self._past(views, tables, at)
+        for attempt in range(snapshot.ATTEMPTS):
+            try:
+                with self._lock:
+                    return self._taken(views, tables)
+            except (_Passed, Diverged):
+                continue
+            except HeadraceError as error:  # a compaction took a file away between looking it up and opening it
+                if attempt == snapshot.ATTEMPTS - 1 or error.code not in ("state.missing", "log.retained"):
+                    raise
+                time.sleep(snapshot.POLL_S)
+        raise HeadraceError("state.missing", "the files of views change faster than they can be read")
+
+    def _past(self, views: Collection[str], tables: Collection[str], commit: int) -> Moment:
+        contents = {}
+        for name in views:
+            _, schema, rows = past.contents(self._project, name, commit, None)
+            contents[name] = Contents.of(rows, schema.key)
+        for name in tables:
+            relation = replay.known(self._project, name)
+            contents[name] = Contents.of(replay.contents(self._project, relation, commit), relation.key)
+        return Moment(commit, contents, {})
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is held, mapped files among them."""
+        return sum(held.contents.size for held in list(self._held.values()))
+
+    def _opened(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = Catalog(snapshot.catalog_path(self._project), read_only=True)
+        return self._catalog
+
+    def _taken(self, views: Collection[str], tables: Collection[str]) -> Moment:
+        catalog, now = self._opened(), time.monotonic()
+        last, records = catalog.last_published(), {name: snapshot.known(catalog, name) for name in views}
+        number, commit = (last.number, last.upto) if last else (-1, 0)
+        for name, record in records.items():
+            held = self._held.pop(name, None)  # one that turns out to be wrong is not kept
+            self._held[name] = replace(_view(catalog, held, record, number), used=now)
+        for name in tables:
+            relation, held = replay.known(self._project, name), self._held.pop(name, None)
+            self._held[name] = replace(_table(self._project, held, relation, commit), used=now)
+        self._held = {name: held for name, held in self._held.items() if now - held.used < IDLE_S}
+        stale = {name: record.reason for name, record in records.items() if record.state != "live"}
+        return Moment(commit, {name: self._held[name].contents for name in (*views, *tables)}, stale)
+
+
+class _Passed(Exception):
+    """A view has gone on from the step that is wanted of it."""
+
+
+def _view(catalog: Catalog, held: _Held | None, record: ViewRecord, number: int) -> _Held:
+    """A view at a step, from where it is held if that can be, else from its base."""
+    base = catalog.base(record.feed)
+    start = base[0] if base else -1
+    if held is None or held.feed != record.feed or not start <= held.upto <= number:
+        if start > number:
+            raise _Passed
+        rows = [open_run(path) for path in sound(catalog.base_files(record.feed), record.schema.name)]
+        held = _Held(record.feed, start, Contents.of(snapshot.stored(record, rows), record.schema.key), 0.0)
+    outputs = catalog.outputs(held.upto, number, record.feed)
+    if not outputs:
+        return replace(held, upto=number)
+    delta = snapshot.delta(record, sound(((o.path, o.sums) for o in outputs), record.schema.name))
+    return replace(held, upto=number, contents=held.contents.after(delta))
+
+
+def _table(project: Path, held: _Held | None, relation: Relation, commit: int) -> _Held:
+    """A table at a commit: of its changes since it was held those rows that they touch, else all of the log's."""
+    feed, reader = repr(relation), reader_of(project)
+    if held is None or held.feed != feed or not reader.base.commit <= held.upto <= commit:
+        return _Held(feed, commit, Contents.of(replay.contents(project, relation, commit), relation.key), 0.0)
+    refs = [ref for ref in reader.refs(held.upto, commit) if relation.name in ref.rows]
+    batches = list(reader.read(refs, relation.name, held.upto, commit))
+    if not batches:
+        return replace(held, upto=commit)
+    changes = replay.Replay(relation)
+    if any((batch.column(OPERATION).to_numpy() == TRUNCATE).any() for batch in batches):
+        for batch in batches:
+            changes.add(batch)
+        return replace(held, upto=commit, contents=Contents.of(changes.contents(), relation.key))
+    schema = held.contents.schema
+    names = relation.key or schema.names
+    touched = [[canonical(recorded.values(b, name, schema.field(name).type)) for name in names] for b in batches]
+    old = changes.kept = held.contents.under(pa.concat_tables(pa.table(columns, names) for columns in touched))
+    for batch in batches:
+        changes.add(batch)
+    return replace(held, upto=commit, contents=held.contents.after(difference(changes.contents(), old)))

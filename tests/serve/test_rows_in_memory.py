@@ -1,0 +1,89 @@
+"""Goal: rows in memory are those that deltas add up to, after each of them; a row is found by its key.
+
+Oracle: a Counter of rows. Bitwise, as rows are told apart everywhere: 0.0 and -0.0 are two, NaN is one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.serve import contents
+from headrace.serve.contents import Contents, Diverged
+
+SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("_w", pa.int64())])
+Row = tuple[int | None, str | None, str]  # the float as it is spelled, which tells 0.0 from -0.0
+ROWS = st.tuples(
+    st.integers(0, 5) | st.none(),
+    st.sampled_from(["", "a", "äöü"]) | st.none(),
+    st.sampled_from(["0.0", "-0.0", "nan", "1.5"]),
+)
+
+
+def table(rows: Counter[Row]) -> pa.Table:
+    entries = [(k, s, float(f), weight) for (k, s, f), weight in rows.items() if weight]
+    columns = zip(*entries, strict=True) if entries else [[]] * 4
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def held(found: pa.Table) -> Counter[Row]:
+    total: Counter[Row] = Counter()
+    for row in found.to_pylist():
+        assert row["_w"] >= 0
+        total[row["k"], row["s"], repr(row["f"])] += row["_w"]
+    return +total
+
+
+@pytest.mark.parametrize("hashes", ["as they are", "all alike"])
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_contents_are_what_deltas_add_up_to(hashes: str, data: st.DataObject) -> None:
+    """Also when every row has the same hash, so that rows must be compared."""
+    kept = contents.row_hashes
+    with pytest.MonkeyPatch.context() as patch:
+        if hashes == "all alike":
+            patch.setattr(contents, "row_hashes", lambda columns, rows: kept(columns, rows) & np.uint64(0))
+        key = data.draw(st.sampled_from([(), ("k",)]))
+        total: Counter[Row] = Counter(data.draw(st.lists(ROWS, max_size=8)))
+        now = Contents.of(table(total), key)
+        for _ in range(data.draw(st.integers(0, 8))):
+            before, was = now, held(now.table())
+            gone = (
+                Counter(data.draw(st.lists(st.sampled_from(sorted(total.elements(), key=repr)), max_size=4)))
+                if +total
+                else Counter()
+            )
+            gone = Counter({row: min(n, total[row]) for row, n in gone.items()})
+            come = Counter(data.draw(st.lists(ROWS, max_size=6)))
+            delta = Counter(come)
+            delta.subtract(gone)
+            now = now.after(table(delta))
+            total.update(delta)
+            assert held(now.table()) == +total
+            assert held(before.table()) == was  # a reader keeps what it has
+        for wanted in range(6):
+            if key:
+                of_key = Counter({row: n for row, n in total.items() if row[0] == wanted})
+                assert held(now.find({"k": pa.scalar(wanted)})) == +of_key
+
+
+def test_a_row_that_is_not_there_cannot_go() -> None:
+    now = Contents.of(table(Counter({(1, "a", "0.0"): 2, (2, "b", "0.0"): 1})), ("k",))
+    for gone in ({(1, "a", "0.0"): -3}, {(3, "a", "0.0"): -1}):
+        with pytest.raises(Diverged):
+            now.after(table(Counter(gone)))
+
+
+def test_parts_stay_few_and_rows_that_are_gone_leave() -> None:
+    now = Contents.of(table(Counter({(n, "a", "0.0"): 1 for n in range(1000)})), ("k",))
+    for n in range(1000):
+        now = now.after(table(Counter({(n, "a", "0.0"): -1, (n, "b", "0.0"): 1})))
+    assert len(now.parts) <= 12
+    assert sum(len(part.weights) for part in now.parts) <= 2000
+    assert sum(part.alive for part in now.parts) == 1000
+    assert now.find({"k": pa.scalar(7)})["s"].to_pylist() == ["b"]
