@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.catalog.synced import synced
+from headrace.engine.memory import give_back
 from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import MERGE_BYTES, Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
@@ -127,6 +128,7 @@ class Kept:
                     folders.add(str(Path(run.path).parent))
         for folder in sorted(folders | {str(self.folder)}):
             synced(folder)
+        give_back()
         return {name: [[r.path, r.rows, r.size, self._synced[r.path]] for r in runs] for name, runs in live.items()}
 
     def restore(self, runs: dict[str, Any]) -> None:
