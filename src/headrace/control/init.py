@@ -1,4 +1,4 @@
-"""init: a starter project, from one of the templates. A template is a folder; its README.md has its title and commands."""
+"""init: a starter project, from one of the templates: a folder each, with a README.md of its own."""
 
 from __future__ import annotations
 
