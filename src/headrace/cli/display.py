@@ -68,7 +68,7 @@ def emit(value: Mapping[str, Any], *, line: bool = False) -> None:
 
 
 def error(failure: HeadraceError) -> None:
-    """An error on stderr: code and what, where, why, next; as one JSON line with ``--json``."""
+    """An error on stderr: code and what, where, why, next, its page; as one JSON line with ``--json``."""
     if OUTPUT.json:
         say(json.dumps({"error": failure.as_dict()}), error=True)
         return
@@ -79,6 +79,7 @@ def error(failure: HeadraceError) -> None:
     for label, part in failure.parts():
         if part:
             text.append(f"\n  {label + ':':<6} ", "cyan").append(lines(part, 9))
+    text.append("\n  help:  ", "cyan").append(f"headrace help {failure.code}", "dim")
     console(error=True).print(text, soft_wrap=True)
 
 

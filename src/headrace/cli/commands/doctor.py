@@ -27,7 +27,7 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Examine the project's files, every source, sink and view, and this machine, and tell what is missing.
+    """Examine files, sources, sinks, views and this machine: what is missing.
 
     With the exact SQL or command that gives it: connections, rights, the settings of a server, publication and slot,
     ports, libraries, Java and Python, memory, space on the disks, the SQL of views. Changes nothing at sources and
