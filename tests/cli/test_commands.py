@@ -27,6 +27,7 @@ from headrace.cli.commands import up
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
+from headrace.engine.heard import Heard
 from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
 
@@ -62,6 +63,8 @@ PLAN: dict[str, Any] = {
 
 class Answers:
     """A pipeline whose answers a test sets; it notes what it was asked."""
+
+    tell = Heard(None)
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
