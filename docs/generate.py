@@ -12,13 +12,14 @@ from itertools import groupby
 from pathlib import Path
 
 from headrace.model.errors import CODES, HeadraceError
+from headrace.model.remedies import REMEDIES
 from headrace.sql.functions import verdicts
 
 DOCS = Path(__file__).resolve().parent
 
 
 def errors_page() -> str:
-    """Every error code with its meaning, grouped as in the table of headrace.model.errors."""
+    """Every error code with its meaning, cause and repair, grouped as in the table of headrace.model.errors."""
     example = HeadraceError(
         "sql.unknown_column",
         "there is no column 'amuont'",
@@ -29,19 +30,29 @@ def errors_page() -> str:
     lines = [
         "# Error codes",
         "",
-        "<!-- Written by `make docs` from src/headrace/model/errors.py; edit that table, not this page. -->",
+        "<!-- Written by `make docs` from src/headrace/model/errors.py and remedies.py; edit them, not this page. -->",
         "",
         "Every error names its code, what happened, where, why, and the next step. The codes stay the same from",
         "version to version; the texts may get better. With `--json`, and in answers over HTTP, an error is an object",
-        "with the keys `code`, `what`, `where`, `why` and `next`.",
+        "with the keys `code`, `what`, `where`, `why` and `next`. `headrace help CODE` prints what stands here of one.",
         "",
         "```",
         str(example),
         "```",
     ]
     for room, codes in groupby(CODES, key=lambda code: code.partition(".")[0]):
-        lines += ["", f"## {room}", "", "| code | meaning |", "|---|---|"]
-        lines += [f"| `{code}` | {CODES[code]} |" for code in codes]
+        lines += ["", f"## {room}"]
+        for code in codes:
+            remedy = REMEDIES[code]
+            lines += [
+                "",
+                f"### `{code}`",
+                "",
+                CODES[code],
+                "",
+                f"- Cause: {remedy.cause}",
+                f"- Repair: {remedy.repair}",
+            ]
     return "\n".join(lines) + "\n"
 
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import re
 from pathlib import Path
 from types import ModuleType
 
+from headrace.model.errors import CODES
+from headrace.model.remedies import REMEDIES
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+HELP = DOCS.parent / "tests/golden/help"
 
 
 def load_generator() -> ModuleType:
@@ -26,8 +32,24 @@ def test_every_generated_page_is_up_to_date() -> None:
 
 def test_the_page_of_errors_explains_each_code_once() -> None:
     generator = load_generator()
-    page = generator.errors_page()
-    assert {code: page.count(f"| `{code}` |") for code in generator.CODES} == dict.fromkeys(generator.CODES, 1)
+    assert re.findall(r"^### `(.+)`$", generator.errors_page(), flags=re.MULTILINE) == list(generator.CODES)
+
+
+def test_each_code_has_its_cause_and_its_repair_and_no_other_has() -> None:
+    """A new code has a line in ``headrace.model.remedies`` too, at the same place."""
+    assert list(REMEDIES) == list(CODES)
+    unsaid = [code for code, remedy in REMEDIES.items() if min(map(len, remedy)) < 20 or remedy.repair[-1] != "."]
+    assert not unsaid
+
+
+def test_commands_that_repair_exist() -> None:
+    """Every `headrace VERB` of a remedy, and the options behind it, is one that the help knows."""
+    for code, remedy in REMEDIES.items():
+        for command in re.findall(r"`headrace ([^`]+)`", " ".join(remedy)):
+            verb = "_".join(itertools.takewhile(str.islower, command.split()))
+            golden = HELP / f"{verb.partition('_--')[0]}.txt"
+            assert golden.exists(), (code, command)
+            assert all(option in golden.read_text() for option in re.findall("--[a-z-]+", command)), (code, command)
 
 
 def test_codes_of_one_room_stand_together() -> None:

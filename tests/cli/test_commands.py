@@ -27,6 +27,7 @@ from headrace.cli.commands import up
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
+from headrace.engine.heard import Heard
 from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
 
@@ -62,6 +63,8 @@ PLAN: dict[str, Any] = {
 
 class Answers:
     """A pipeline whose answers a test sets; it notes what it was asked."""
+
+    tell = Heard(None)
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -337,6 +340,7 @@ def test_an_error_says_what_where_why_and_next(folder: Path, answers: Answers) -
     assert done.stderr.splitlines() == [
         "error [view.unknown] there is no view 'revenu'",
         "  next:  did you mean 'revenue'?",
+        "  help:  headrace help view.unknown",
     ]
     (folder / "headrace.yaml").write_text("name: shop\nmastr: x\n")
     done = run(folder, "plan", "--json")
@@ -489,5 +493,6 @@ def test_up_refuses_an_unknown_connector_before_it_starts_anything(folder: Path)
         "error [config.unknown_type] no source of type 'htttp'",
         "  where: sources/shop.yaml",
         "  next:  did you mean 'http'?",
+        "  help:  headrace help config.unknown_type",
     ]
     assert not (folder / ".headrace").exists()

@@ -20,15 +20,19 @@ from headrace.sources.connectors.http.transactions import read_transaction
 COMMAND = Path(sys.executable).with_name("headrace")
 EXPECTED = {
     "http": [
-        ".gitignore", "headrace.yaml", "sinks/local.yaml", "sources/shop.yaml",
+        ".gitignore", "README.md", "headrace.yaml", "sinks/local.yaml", "sources/shop.yaml",
         "tests/shop.yaml", "views/idle_customers.sql", "views/revenue.sql",
     ],
     "postgres": [
-        ".gitignore", "headrace.yaml", "sinks/reports.yaml", "sources/shop.yaml",
+        ".gitignore", "README.md", "headrace.yaml", "sinks/reports.yaml", "sources/shop.yaml",
         "tests/revenue.yaml", "views/revenue.sql",
     ],
+    "ctr": [
+        ".gitignore", "README.md", "headrace.yaml", "pushed.json", "sinks/local.yaml", "sources/ads.yaml",
+        "tests/ctr.yaml", "views/campaigns.sql", "views/ctr.sql",
+    ],
     "files": [
-        ".gitignore", "headrace.yaml", "incoming/visits-1.csv", "sinks/local.yaml", "sources/visits.yaml",
+        ".gitignore", "README.md", "headrace.yaml", "incoming/visits-1.csv", "sinks/local.yaml", "sources/visits.yaml",
         "tests/visits.yaml", "views/visits_per_page.sql",
     ],
 }  # fmt: skip
@@ -71,13 +75,14 @@ def test_the_push_in_the_comments_of_the_http_template_is_a_transaction_of_its_t
 def test_it_says_what_it_made_and_what_comes_next(tmp_path: Path) -> None:
     done = run("init", "my shop", cwd=tmp_path)
     assert done.stdout.splitlines() == [
-        *(f"  + {name}" for name in EXPECTED["http"]), "", "Next: cd 'my shop' && headrace plan"
+        *(f"  + {name}" for name in EXPECTED["http"]), "",
+        "Next: cd 'my shop' && headrace plan", "Then: the commands of its README.md",
     ]  # fmt: skip
 
 
 def test_an_empty_folder_becomes_the_project(tmp_path: Path) -> None:
     done = run("init", "--template", "files", cwd=tmp_path)
-    assert done.stdout.endswith("\nNext: headrace plan\n")
+    assert "\nNext: headrace plan\n" in done.stdout
     assert (tmp_path / ".gitignore").read_text().endswith(".headrace/\n")
 
 
@@ -85,14 +90,35 @@ def test_nothing_that_exists_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "views").mkdir()
     (tmp_path / "views/revenue.sql").write_text("mine")
     (tmp_path / ".gitignore").write_text("mine")
+    (tmp_path / "README.md").write_text("mine")
     done = run("init", cwd=tmp_path)
     assert done.returncode == 1
     assert "[project.exists]" in done.stderr
     assert "views/revenue.sql" in done.stderr
-    assert sorted(path.name for path in tmp_path.rglob("*")) == [".gitignore", "revenue.sql", "views"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".gitignore", "README.md", "revenue.sql", "views"]
     (tmp_path / "views/revenue.sql").unlink()
-    assert run("init", cwd=tmp_path).returncode == 0
-    assert (tmp_path / ".gitignore").read_text() == "mine"
+    done = run("init", cwd=tmp_path)
+    assert done.returncode == 0 and "README.md" not in done.stdout
+    assert [(tmp_path / name).read_text() for name in (".gitignore", "README.md")] == ["mine", "mine"]
+
+
+def test_the_list_has_every_template_with_what_it_is_for(tmp_path: Path) -> None:
+    listed = json.loads(run("init", "--list", "--json", cwd=tmp_path).stdout)["templates"]
+    assert sorted(template["name"] for template in listed) == sorted(EXPECTED)
+    abouts = [template["about"] for template in listed]
+    assert all(10 < len(about) < 110 for about in abouts) and len(set(abouts)) == len(abouts)
+    shown = run("init", "--list", cwd=tmp_path).stdout
+    assert all(f"{template['name']} " in shown and template["about"] in shown for template in listed)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("template", sorted(EXPECTED))
+def test_its_readme_has_three_commands(template: str, tmp_path: Path) -> None:
+    run("init", "--template", template, cwd=tmp_path)
+    (block,) = re.findall(r"^```\n(.*?)^```$", (tmp_path / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(block.splitlines()) == 3
+    named = re.findall(r"`((?:sources|views|sinks)/\w+\.\w+)`", (tmp_path / "README.md").read_text())
+    assert set(named) == {name for name in EXPECTED[template] if name.startswith(("sources", "views", "sinks"))}
 
 
 def test_a_template_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:

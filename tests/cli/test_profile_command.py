@@ -93,7 +93,9 @@ def test_a_view_that_is_not_there(project: ProjectFolder, profiles: Profiles) ->
     done = run(project, "revenu")
     assert done.returncode == 1 and profiles.asked == []
     assert done.stderr.splitlines() == [
-        "error [view.unknown] there is no view 'revenu'", "  next:  did you mean 'revenue'?"
+        "error [view.unknown] there is no view 'revenu'",
+        "  next:  did you mean 'revenue'?",
+        "  help:  headrace help view.unknown",
     ]  # fmt: skip
 
 

@@ -25,12 +25,15 @@ import pytest
 
 from headrace.control import lock, socket, up, verbs
 from headrace.engine.frontier import WAITERS
+from headrace.engine.heard import Heard
 from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
 
 
 class Recorder:
     """Answers as a pipeline does, and records the calls."""
+
+    tell = Heard(None)
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []

@@ -26,8 +26,18 @@ def take(project: Path, *, as_copy: bool = False) -> None:
         for name in _OWN:
             file = home / name
             shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+    check(project)
     here = _seen(home)
-    original = _original(home, here)
+    if _read(home) != here:
+        partial = home / f".{PLACE}"
+        partial.write_text(json.dumps(here))
+        partial.rename(home / PLACE)
+
+
+def check(project: Path) -> None:
+    """Raises ``project.copied`` as ``take`` does; changes nothing."""
+    home = project.resolve() / STATE
+    original = _original(home, _seen(home)) if home.is_dir() else None
     if original is not None:
         raise HeadraceError(
             "project.copied", f"this project is a copy of {original.parent}, which is still there",
@@ -37,10 +47,6 @@ def take(project: Path, *, as_copy: bool = False) -> None:
             next="go on with one of the two and remove the other; or point the sinks here somewhere else, and "
             "`headrace up --as-copy` makes it a project of its own",
         )  # fmt: skip
-    if _read(home) != here:
-        partial = home / f".{PLACE}"
-        partial.write_text(json.dumps(here))
-        partial.rename(home / PLACE)
 
 
 def _original(home: Path, here: list[str | int]) -> Path | None:

@@ -14,8 +14,9 @@ import re
 import secrets
 import zoneinfo
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.catalog.document import Document, did_you_mean, load, read_text
 from headrace.catalog.functions import FOLDER, read_functions
@@ -29,6 +30,7 @@ HISTORY = "history"  # the file with what ``history`` gives
 DRIVER_BYTES_MIN = 500 << 20
 ID_NAME = 20  # characters of a project's name in its identity: room is left for a source's name behind it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_Read = TypeVar("_Read")
 SOURCE_KEYS = ("type", "when_full", "max_backlog", "waits_for")
 SINK_KEYS = ("type", "views", "keys")
 
@@ -56,22 +58,43 @@ def read(folder: Path) -> Project:
     Raises ``HeadraceError``: ``project.not_found``, ``config.invalid``, ``config.unknown_key`` or
     ``view.unknown`` (a sink that names a view that is not there), each with file and line.
     """
+    project, wrong = survey(folder)
+    if wrong:
+        raise wrong[0]
+    return project
+
+
+def survey(folder: Path) -> tuple[Project, list[HeadraceError]]:
+    """All of the project in ``folder`` that can be read, and what is wrong with each file that cannot.
+
+    Raises ``HeadraceError``: ``project.not_found``.
+    """
     folder = at(folder)
-    views = tuple(_view(path, name, folder) for name, path in files(folder, "views", ".sql"))
-    sinks = [name for name, _ in files(folder, "sinks", ".yaml")]
-    return Project(
+    wrong: list[HeadraceError] = []
+
+    def told(read: Callable[[], _Read], instead: _Read) -> _Read:
+        try:
+            return read()
+        except HeadraceError as error:
+            wrong.append(error)
+            return instead
+
+    def each(kind: str, suffix: str, one: Callable[[str, Path], _Read]) -> tuple[_Read, ...]:
+        found = (told(partial(one, name, path), None) for name, path in files(folder, kind, suffix, wrong))
+        return tuple(definition for definition in found if definition is not None)
+
+    views, sinks = ([name for name, _ in files(folder, *kind, [])] for kind in (("views", ".sql"), ("sinks", ".yaml")))
+    project = Project(
         path=folder,
-        settings=_settings(load(folder / FILE, folder), folder),
-        sources=tuple(
-            _source(load(path, folder), name, path, sinks) for name, path in files(folder, "sources", ".yaml")
+        settings=told(
+            lambda: _settings(load(folder / FILE, folder), folder, sinks), Settings(name=folder.name or "headrace")
         ),
-        views=views,
-        sinks=tuple(
-            _sink(load(path, folder), name, path, [view.name for view in views])
-            for name, path in files(folder, "sinks", ".yaml")
-        ),
-        functions=read_functions(files(folder, FOLDER, ".py"), folder),
+        sources=each("sources", ".yaml", lambda name, path: _source(load(path, folder), name, path, sinks)),
+        views=each("views", ".sql", lambda name, path: _view(path, name, folder)),
+        sinks=each("sinks", ".yaml", lambda name, path: _sink(load(path, folder), name, path, views)),
+        functions=told(lambda: read_functions(files(folder, FOLDER, ".py"), folder), ()),
     )
+    return project, wrong
 
 
 def identity(project: Project) -> str:
@@ -109,36 +132,50 @@ def _not_found(folder: Path, why: str) -> HeadraceError:
     )
 
 
-def files(folder: Path, kind: str, suffix: str) -> Iterator[tuple[str, Path]]:
-    """(name, path) of every definition of that kind; what looks like one but would not be read is refused."""
+def files(folder: Path, kind: str, suffix: str, wrong: list[HeadraceError] | None = None) -> Iterator[tuple[str, Path]]:
+    """(name, path) of every definition of that kind; what looks like one but would not be read is refused.
+
+    With ``wrong`` what is refused is added to it, and the others are given all the same.
+    """
     names: dict[str, str] = {}
     room = folder / kind
     for path in sorted(room.iterdir()) if room.is_dir() else []:
-        shown = f"{kind}/{path.name}"
-        if path.name.startswith("."):
-            continue
-        if path.is_dir():
-            if any(path.glob(f"**/*{suffix}")):
-                raise HeadraceError(
-                    "config.invalid", f"files in {shown}/ are not read", where=shown, next=f"move them to {kind}/"
-                )
-            continue
-        if path.suffix == ".yml" or (path.suffix != suffix and path.suffix.lower() == suffix):
+        try:
+            if _defines(path, kind, suffix, names):
+                yield path.stem, path
+        except HeadraceError as error:
+            if wrong is None:
+                raise
+            wrong.append(error)
+
+
+def _defines(path: Path, kind: str, suffix: str, names: dict[str, str]) -> bool:
+    """Whether the file is a definition; ``names``: those before it, lower case, to which its own is added."""
+    shown = f"{kind}/{path.name}"
+    if path.name.startswith("."):
+        return False
+    if path.is_dir():
+        if any(path.glob(f"**/*{suffix}")):
             raise HeadraceError(
-                "config.invalid", f"{shown} is not read", where=shown, next=f"rename it to {path.stem}{suffix}"
+                "config.invalid", f"files in {shown}/ are not read", where=shown, next=f"move them to {kind}/"
             )
-        if path.suffix != suffix:
-            continue
-        check_name(shown, path.stem, suffix)
-        if path.stem.lower() in names:
-            raise HeadraceError(
-                "config.invalid",
-                f"{shown} and {names[path.stem.lower()]} have the same name",
-                where=shown,
-                why="names in SQL do not tell upper from lower case",
-            )
-        names[path.stem.lower()] = shown
-        yield path.stem, path
+        return False
+    if path.suffix == ".yml" or (path.suffix != suffix and path.suffix.lower() == suffix):
+        raise HeadraceError(
+            "config.invalid", f"{shown} is not read", where=shown, next=f"rename it to {path.stem}{suffix}"
+        )
+    if path.suffix != suffix:
+        return False
+    check_name(shown, path.stem, suffix)
+    if path.stem.lower() in names:
+        raise HeadraceError(
+            "config.invalid",
+            f"{shown} and {names[path.stem.lower()]} have the same name",
+            where=shown,
+            why="names in SQL do not tell upper from lower case",
+        )
+    names[path.stem.lower()] = shown
+    return True
 
 
 def check_name(where: str, name: str, suffix: str = "") -> None:
@@ -242,11 +279,10 @@ def _known_view(document: Document, view: str, views: list[str], *keys: str) -> 
     )
 
 
-def _settings(document: Document, folder: Path) -> Settings:
+def _settings(document: Document, folder: Path, sinks: list[str]) -> Settings:
     """headrace.yaml against ``Settings``: its fields are the keys, their types the types."""
     fields = {field.name: str(field.type) for field in dataclasses.fields(Settings)}
     values: dict[str, Any] = {"name": folder.name or "headrace"}
-    sinks = [name for name, _ in files(folder, "sinks", ".yaml")]
     for key, value in document.values.items():
         if key not in fields:
             raise document.unknown(key, fields)

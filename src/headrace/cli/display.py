@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import HeadraceError
+from headrace.model.pace import Pace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +69,7 @@ def emit(value: Mapping[str, Any], *, line: bool = False) -> None:
 
 
 def error(failure: HeadraceError) -> None:
-    """An error on stderr: code and what, where, why, next; as one JSON line with ``--json``."""
+    """An error on stderr: code and what, where, why, next, its page; as one JSON line with ``--json``."""
     if OUTPUT.json:
         say(json.dumps({"error": failure.as_dict()}), error=True)
         return
@@ -79,6 +80,7 @@ def error(failure: HeadraceError) -> None:
     for label, part in failure.parts():
         if part:
             text.append(f"\n  {label + ':':<6} ", "cyan").append(lines(part, 9))
+    text.append("\n  help:  ", "cyan").append(f"headrace help {failure.code}", "dim")
     console(error=True).print(text, soft_wrap=True)
 
 
@@ -101,6 +103,28 @@ def size(count: int) -> str:
         return f"{count} bytes"
     power = min(4, (count.bit_length() - 1) // 10)
     return f"{count / (1 << 10 * power):.1f} {' KMGT'[power]}iB"
+
+
+def pace(shown: Mapping[str, Any]) -> str:
+    """``34,000/s, about 25 s left`` of what ``Pace.shown`` gives, as far as it is known."""
+    fast, left = shown.get("per_s"), shown.get("left_s")
+    parts = [f"{fast:,.0f}/s" if fast >= 10 else f"{fast:,.1f}/s"] if fast else []
+    return ", ".join(parts + ([f"about {duration(left)} left"] if left else []))
+
+
+def progress(event: Mapping[str, Any]) -> str:
+    """What goes on, in a line: ``building view revenue, over rows: 200 of 1,200, 34/s, about 29 s left``."""
+    total = event.get("total")
+    of = f"{event['done']:,}" + (f" of {total:,}" if total else "") if "done" in event else ""
+    text = ": ".join(part for part in (plain(event.get("text", "")), of) if part)
+    return ", ".join(part for part in (text, pace(event)) if part)
+
+
+def duration(seconds: float) -> str:
+    """``25 s``, ``4 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def error_text(failure: Mapping[str, str] | str) -> str:
@@ -167,7 +191,7 @@ def paint(text: str, style: str) -> str:
 def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Progress of something that may take long: a bar on stderr, from its second second, when that is a terminal.
 
-    Gives the function that takes ``{"text", "done", "total"}``.
+    Gives the function that takes ``{"text", "done", "total"}``; how fast it goes and how long it takes is found here.
     """
     if not sys.stderr.isatty():
         yield lambda event: None
@@ -175,12 +199,20 @@ def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=30))
-    bar = Progress(*columns, MofNCompleteColumn(), TimeElapsedColumn(), console=console(error=True), transient=True)
-    job = bar.add_task(plain(text), total=None)
+    fast = TextColumn("{task.fields[pace]}", markup=False)
+    shown = (*columns, MofNCompleteColumn(), TimeElapsedColumn(), fast)
+    bar = Progress(*shown, console=console(error=True), transient=True)
+    job = bar.add_task(plain(text), total=None, pace="")
     since = time.monotonic()
+    going = Pace(None)
 
     def on_progress(event: dict[str, Any]) -> None:
-        at = {"completed": event.get("done", 0), "total": event.get("total")}
+        nonlocal going
+        done, total = event.get("done", 0), event.get("total")
+        if done < going.done or total != going.total:
+            going = Pace(total)  # something else has begun
+        going.done = done
+        at = {"completed": done, "total": total, "pace": pace(going.shown())}
         bar.update(job, description=plain(event.get("text", text)), **at)
         if time.monotonic() - since > 1.0 or "Spark" in str(event.get("text")):
             bar.start()

@@ -30,7 +30,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
     "Remove": ("drop",),
-    "Other": ("version",),
+    "Other": ("help", "version"),
 }
 # Commands of commands: what each is for, and its verbs; `headrace groups dead ls` is the file groups_dead_ls.
 GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.catalog.project import read
+from headrace.control.followed import followed
 from headrace.control.running import Progress, Running
 from headrace.control.socket import ClientGone
 
@@ -16,4 +17,5 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
     project = read(running.path)
     with contextlib.suppress(ClientGone):
         progress({"text": "applying"})
-    return running.pipeline.apply(project)
+    with followed(running, progress):
+        return running.pipeline.apply(project)

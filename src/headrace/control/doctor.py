@@ -1,64 +1,106 @@
-"""What a project needs and has not: at its sources, its sinks and on this machine. Changes nothing; needs no Spark."""
+"""doctor: what a project lacks, in its files, at its sources and sinks, on this machine. Changes nothing."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator
-from importlib import metadata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.project import STATE, read
+from headrace.catalog import place
+from headrace.catalog.examples import read_examples
+from headrace.catalog.project import at, survey
+from headrace.control import machine, socket
+from headrace.control.running import Progress
+from headrace.control.verbs import call
 from headrace.engine import connectors
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
 
-JAVA_MIN = 17  # of Spark 4
-PYTHON_MIN = (3, 11)
-FREE_BYTES_MIN = 1 << 30  # for the log and for what views keep
-_JAVA_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
+def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: None) -> dict[str, Any]:
+    """``{"missing", "warnings", "examined": [{"kind", "name", "findings": [...]}]}``, a finding with the fields of
+    ``Finding``; kinds are machine, project, source, sink and view.
 
-def run(path: Path) -> dict[str, Any]:
-    """``{"missing", "warnings", "examined": [{"kind", "name", "findings": [{"state", "what", "next"}]}]}``.
-
-    Raises ``HeadraceError`` where the project's files cannot be read as a whole.
+    ``quick``: views are left out: what their SQL means is Spark's to say, which takes seconds to start where no
+    `headrace up` runs. Raises ``HeadraceError`` where there is no project.
     """
-    project = read(path)
-    examined = [("machine", "", list(_machine(path)))]
-    examined += [("source", d.name, list(_told(_source(d, project)))) for d in project.sources]
-    examined += [("sink", d.name, list(_told(_sink(d, project)))) for d in project.sinks]
+    path = at(path)
+    project, wrong = survey(path)
+    progress({"text": "examining the machine"})
+    examined = [("machine", "", list(machine.examine(path, project.settings)))]
+    examined.append(("project", project.settings.name, list(_project(project, wrong))))
+    endpoints = _endpoints(path)
+    for source in project.sources:
+        progress({"text": f"examining source {source.name}"})
+        examined.append(("source", source.name, list(_told(_source(source, project, endpoints), source, path))))
+    for sink in project.sinks:
+        progress({"text": f"examining sink {sink.name}"})
+        examined.append(("sink", sink.name, list(_told(_sink(sink, project), sink, path))))
+    if not quick:
+        examined += _views(project, _hindrance(examined), progress)
     states = [finding.state for _, _, findings in examined for finding in findings]
     return {
         "missing": states.count(MISSING),
         "warnings": states.count(WARNING),
         "examined": [
-            {
-                "kind": kind,
-                "name": name,
-                "findings": [{"state": f.state, "what": f.what, "next": f.next} for f in findings],
-            }
+            {"kind": kind, "name": name, "findings": [asdict(finding) for finding in findings]}
             for kind, name, findings in examined
         ],
     }
 
 
-def _told(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """With what ends them as the last one."""
+def _project(project: Project, wrong: list[HeadraceError]) -> Iterator[Finding]:
+    """Its files, and whether its state is its own."""
+    yield from map(Finding.of, wrong)
+    for look in (lambda: read_examples(project), lambda: place.check(project.path)):
+        try:
+            look()
+        except HeadraceError as error:
+            yield Finding.of(error)
+    if not project.sources and not wrong:
+        yield Finding(WARNING, "no source is defined", "write sources/NAME.yaml; `headrace init --list` shows examples")
+    if not project.views and not wrong:
+        yield Finding(WARNING, "no view is defined", "write views/NAME.sql with one SELECT")
+    if not wrong:
+        yield Finding(OK, f"its files can be read: {_counted(project)}")
+
+
+def _counted(project: Project) -> str:
+    kinds = {"source": project.sources, "view": project.views, "sink": project.sinks}
+    return ", ".join(f"{len(them)} {kind}{'' if len(them) == 1 else 's'}" for kind, them in kinds.items())
+
+
+def _told(
+    findings: Iterator[Finding], definition: SourceDefinition | SinkDefinition, folder: Path
+) -> Iterator[Finding]:
+    """With what ends them as the last one; each says where."""
+    file = definition.path.relative_to(folder).as_posix() if definition.path else ""
     try:
-        yield from findings
+        for finding in findings:
+            yield finding if finding.state == OK or finding.where else replace(finding, where=file)
     except HeadraceError as error:
         yield Finding.of(error)
 
 
-def _source(definition: SourceDefinition, project: Project) -> Iterator[Finding]:
+def _source(definition: SourceDefinition, project: Project, endpoints: Mapping[str, str]) -> Iterator[Finding]:
     source = connectors.make_source(definition, project)
-    yield from source.examine(lambda table: _mentioned(table, (view.sql for view in project.views)))
+    try:
+        yield from source.examine(lambda table: _mentioned(table, (view.sql for view in project.views)))
+    except HeadraceError as error:
+        if error.code != "source.port" or definition.name not in endpoints:
+            raise
+        yield Finding(OK, f"the running `headrace up` listens at {endpoints[definition.name]}")
+
+
+def _endpoints(path: Path) -> dict[str, str]:
+    """Where the sources of the running `up` listen; nothing where none runs."""
+    if not socket.running(path):
+        return {}
+    status = socket.request(path, "status")
+    return {source["name"]: source["endpoint"] for source in status["sources"] if source.get("endpoint")}
 
 
 def _sink(definition: SinkDefinition, project: Project) -> Iterator[Finding]:
@@ -71,62 +113,38 @@ def _mentioned(table: str, texts: Iterable[str]) -> bool:
     return any(word.search(text) for text in texts)
 
 
-# --- this machine ---------------------------------------------------------------------------------------------------
+# --- views ----------------------------------------------------------------------------------------------------------
 
 
-def _machine(path: Path) -> Iterator[Finding]:
-    yield _python(sys.version_info[:2])
-    yield _java(_java_command())
-    yield _spark()
-    yield _disk(path)
+def _hindrance(examined: Iterable[tuple[str, str, list[Finding]]]) -> str:
+    """What must be mended before a plan can be made, empty when nothing is in the way; a source that cannot be
+    reached is not."""
+    for kind, name, findings in examined:
+        for finding in findings:
+            if finding.state == MISSING and (kind == "machine" or finding.code.startswith(("config.", "project."))):
+                return f"{kind} {name}".strip()
+    return ""
 
 
-def _python(version: tuple[int, ...]) -> Finding:
-    spelled = ".".join(map(str, version))
-    if version < PYTHON_MIN:
-        least = ".".join(map(str, PYTHON_MIN))
-        return Finding(MISSING, f"Python {spelled} is too old", f"install Python {least} or later")
-    return Finding(OK, f"Python {spelled}")
-
-
-def _java_command() -> str:
-    """The one that Spark starts."""
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin/java") if home else "java"
-
-
-def _java(command: str) -> Finding:
-    advice = (
-        f"install Java {JAVA_MIN} or later (apt-get install openjdk-{JAVA_MIN}-jre-headless), or set JAVA_HOME to one"
-    )
+def _views(project: Project, hindrance: str, progress: Progress) -> list[tuple[str, str, list[Finding]]]:
+    if not project.views:
+        return []
+    if hindrance:
+        skipped = Finding(WARNING, f"not examined: what is missing at {hindrance} comes first", "headrace doctor")
+        return [("view", "", [skipped])]
     try:
-        done = subprocess.run([command, "-version"], capture_output=True, text=True, check=False, timeout=30)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding(MISSING, f"Java cannot be started: {command} ({type(error).__name__})", advice)
-    found = _JAVA_VERSION.search(done.stderr + done.stdout)
-    if found is None:
-        return Finding(MISSING, f"{command} -version tells no version", advice)
-    version = int(found[2] or 0) if found[1] == "1" else int(found[1])  # Java 8 calls itself 1.8
-    return (
-        Finding(MISSING, f"Java {version} is too old", advice) if version < JAVA_MIN else Finding(OK, f"Java {version}")
-    )
+        answer = call(project.path, "plan", {}, progress)
+    except HeadraceError as error:
+        return [("view", "", [Finding.of(error)])]
+    return [("view", view["name"], list(_view(view))) for view in answer["views"]]
 
 
-def _spark() -> Finding:
-    try:
-        return Finding(OK, f"PySpark {metadata.version('pyspark')}")
-    except metadata.PackageNotFoundError:
-        return Finding(MISSING, "PySpark is not installed", "pip install headrace")
-
-
-def _disk(path: Path) -> Finding:
-    folder = path / STATE if (path / STATE).exists() else path
-    if not os.access(folder, os.W_OK):
-        return Finding(MISSING, f"{folder} cannot be written", f"chmod u+w {folder}, or run as its owner")
-    free = shutil.disk_usage(folder).free
-    text = f"{free / (1 << 30):.1f} GB are free for {folder}"
-    if free < FREE_BYTES_MIN:
-        return Finding(
-            MISSING, text, f"free some space: at least {FREE_BYTES_MIN >> 30} GB, or move the project's folder"
-        )
-    return Finding(OK, text)
+def _view(view: Mapping[str, Any]) -> Iterator[Finding]:
+    refused, where = view.get("refused"), f"views/{view['name']}.sql"
+    if refused:
+        yield Finding(MISSING, refused["what"], refused["next"], refused["where"], refused["why"], refused["code"])
+        return
+    for warning in view.get("warnings", []):
+        yield Finding(WARNING, warning, where=where)
+    how = "kept up to date change by change" if view.get("incremental") else "recomputed when it changes"
+    yield Finding(OK, how)

@@ -1,4 +1,4 @@
-"""init: a starter project, from one of the templates."""
+"""init: a starter project, from one of the templates: a folder each, with a README.md of its own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from pathlib import Path
 from headrace.model.errors import HeadraceError
 
 TEMPLATES = Path(__file__).parent / "templates"
-# Files that no package carries by itself: a hidden one, and a few rows to begin with.
-IGNORED = "# Headrace keeps the log, the state and the views here. Never commit it.\n.headrace/\n"
-VISITS = """at,page,seconds
-2026-03-01T08:00:00Z,/,12
-2026-03-01T08:00:12Z,/prices,40
-2026-03-01T08:01:03Z,/,7
-2026-03-01T08:02:30Z,/prices,95
-"""
+IGNORED = "# Headrace keeps the log, the state and the views here. Never commit it.\n.headrace/\n"  # .gitignore
+LEFT = (Path(".gitignore"), Path("README.md"))  # one's own, where there is one: they stay, and hinder nothing
 
 
 class Template(enum.StrEnum):
@@ -23,7 +17,14 @@ class Template(enum.StrEnum):
 
     http = "http"
     postgres = "postgres"
+    ctr = "ctr"
     files = "files"
+
+    @property
+    def about(self) -> str:
+        """One line: the title of its README.md."""
+        with (TEMPLATES / self.value / "README.md").open(encoding="utf-8") as file:
+            return file.readline().lstrip("# ").strip()
 
 
 def run(folder: Path, template: Template) -> list[str]:
@@ -36,9 +37,7 @@ def run(folder: Path, template: Template) -> list[str]:
     paths = {path.relative_to(source): path for path in source.rglob("*") if path.is_file()}
     paths[Path("headrace.yaml")] = TEMPLATES / "headrace.yaml"
     files = {path: paths[path].read_text(encoding="utf-8") for path in paths} | {Path(".gitignore"): IGNORED}
-    if template is Template.files:
-        files[Path("incoming/visits-1.csv")] = VISITS
-    taken = sorted(path.as_posix() for path in files if (folder / path).exists() and path.name != ".gitignore")
+    taken = sorted(path.as_posix() for path in files if (folder / path).exists() and path not in LEFT)
     if taken:
         raise HeadraceError(
             "project.exists",
@@ -55,6 +54,7 @@ def run(folder: Path, template: Template) -> list[str]:
             f"the project cannot be written to {folder}",
             where=str(error.filename or folder),
             why=error.strerror or str(error),
+            next="name a folder that you may write to: `headrace init DIR`",
         ) from error
     return [path.as_posix() for path in made]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.control import lock
+from headrace.control.followed import followed
 from headrace.control.running import Progress, Running
 from headrace.model.errors import HeadraceError
 
@@ -22,7 +23,8 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
         )  # fmt: skip
     answer = rebuild.views(running.path, arguments["views"])
     progress({"text": "building"})
-    running.pipeline.apply(running.pipeline.project)
+    with followed(running, progress):
+        running.pipeline.apply(running.pipeline.project)
     return {**answer, "built": True}
 
 

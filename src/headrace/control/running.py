@@ -12,9 +12,10 @@ from headrace.model.definition import Project
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headrace.engine.heard import Heard
     from headrace.engine.recompute import Recomputed
 
-# {"text": what is being done, "done": n, "total": m}; done and total only where they are known.
+# {"text": what is being done, "done": n, "total": m}, and where it is known as in ``Pace.shown``.
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -52,6 +53,9 @@ class PipelineVerbs(Protocol):
     """The part of ``headrace.engine.pipeline.Pipeline`` that the verbs call, from any thread."""
 
     project: Project
+
+    @property
+    def tell(self) -> Heard: ...
 
     @property
     def quarantine(self) -> QuarantineVerbs: ...

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.circuit.build import TABLE
-from headrace.engine.backfill import Bases
+from headrace.engine.backfill import Bases, rows_of
 from headrace.engine.compile import Compiled
 from headrace.engine.disk import refusal
 from headrace.engine.failures import Failed, Scene, message, unnamed
@@ -15,6 +16,7 @@ from headrace.engine.program import Program
 from headrace.engine.side_by_side import SideBySide
 from headrace.engine.step import CircuitFailed
 from headrace.engine.unroll import feeds_of
+from headrace.model.pace import TOLD_S, Pace
 
 if TYPE_CHECKING:
     from headrace.engine.maintain import Maintainer
@@ -59,13 +61,17 @@ class Views:
         self.bases: Bases = {}
         self.broken: dict[str, Failed] = {}
         names = {c.schema.name for c in fresh}
+        self.pace = Pace(0)  # in rows that views read
+        self.rows: dict[str, int] = {}
         self.waits = {c.schema.name: names.intersection(c.reads) for c in fresh}
 
     def built(self) -> tuple[Bases, dict[str, Failed]]:
         with SideBySide(self.maintainer.spark, self.maintainer.settings.partitions) as beside:
             self.begin(beside)
-            for compiled in self.fresh:
+            for nth, compiled in enumerate(self.fresh, 1):
+                self.told(compiled, nth)
                 self.build(compiled, beside)
+                self.pace.done += self.rows.get(compiled.schema.name, 0)
                 for others in self.waits.values():
                     others.discard(compiled.schema.name)
                 self.begin(beside)
@@ -80,6 +86,12 @@ class Views:
                 if self.refused(compiled) is None and not self.maintainer.aside.of(name):
                     beside.begin(name, self.work(compiled))
 
+    def told(self, compiled: Compiled, nth: int) -> None:
+        """How far the building is, where it takes long."""
+        if (self.pace.total or 0) >= self.wide_rows or time.monotonic() - self.pace.began > TOLD_S:
+            text = f"building view {compiled.schema.name}, {nth} of {len(self.fresh)}, over rows"
+            self.maintainer.tell({"event": "progress", "text": text, **self.pace.shown()})
+
     def refused(self, compiled: Compiled) -> Failed | None:
         """A view that cannot be built, whatever its rows are."""
         above = next((r for r in compiled.reads if r in self.broken or r in self.held), None)
@@ -90,6 +102,9 @@ class Views:
 
     def work(self, compiled: Compiled) -> partial[tuple[list[str], int]]:
         feeds = {feed: self.maintainer.contents(feed, self.bases) for feed in feeds_of(compiled.root)}
+        if compiled.schema.name not in self.rows:
+            rows = self.rows[compiled.schema.name] = sum(rows_of(path) for paths in feeds.values() for path in paths)
+            self.pace.total = (self.pace.total or 0) + rows
         return partial(
             self.maintainer.backfill.view, compiled, feeds, self.bases, self.number, self.upto, self.wide_rows
         )

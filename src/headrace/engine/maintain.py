@@ -37,6 +37,7 @@ from headrace.log.read import LogReader
 from headrace.model.clock import CLOCK
 from headrace.model.definition import Settings
 from headrace.model.errors import HeadraceError
+from headrace.model.pace import TOLD_S, Pace
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
@@ -122,7 +123,11 @@ class Maintainer:
         if start in published:
             self.number, self.frontier = start, published[start].upto
         reached = max((s.upto for s in published.values() if s.published_us is not None), default=0)
-        for step in self.catalog.steps(start):
+        steps = self.catalog.steps(start)
+        pace = Pace(len(steps))
+        for pace.done, step in enumerate(steps):
+            if time.monotonic() - pace.began > TOLD_S:
+                self.tell({"event": "progress", "text": "taking recorded steps again", **pace.shown()})
             self.aside.give(step.number)
             if step.published_us is None:
                 self.take(step.number, step.after, step.upto, step.shape)
@@ -153,6 +158,8 @@ class Maintainer:
         upto, rows, committed_us = self.bounded(end)
         apart = self.settings.transactions == "each" if each is None else each
         shape = StepShape(rows >= WIDE_ROWS and self.settings.partitions > 1, apart)
+        if rows >= WIDE_ROWS:
+            self.tell({"event": "progress", "text": f"taking {rows:,} changes into the views"})
         number = self.number + 1
         with phase(CATALOGUE):
             self.catalog.record_step(number, self.frontier, upto, shape, committed_us)

@@ -30,6 +30,7 @@ from headrace.engine.door import Door
 from headrace.engine.drop import drop
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
+from headrace.engine.heard import Heard
 from headrace.engine.ingest import Ingest
 from headrace.engine.lost import lost_spark
 from headrace.engine.maintain import Maintainer
@@ -69,7 +70,7 @@ class Pipeline:
     def __init__(self, project: Project, *, on_event: Progress | None = None) -> None:
         self.project = project
         self.folder = project.path / snapshot.STATE
-        self.tell: Progress = on_event or (lambda event: None)
+        self.tell = Heard(on_event)
         self.error: BaseException | None = None
         self.recovered = False
         self.sources: dict[str, Source] = {}

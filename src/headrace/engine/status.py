@@ -15,7 +15,8 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
 
     ``commit`` is the log's end, ``first`` the first one that it still has. Views and sinks have the commit they have
     reached and ``behind_s``, the age in seconds of the first commit that they lack (0: none); sources have the
-    ``position`` up to which the log has them.
+    ``position`` up to which the log has them, and ``copying``: the tables of which they make the first copy, each as
+    ``{"table", "done", "total", "per_s", "left_s"}`` in rows.
     """
     end, frontier = pipeline.log.end, pipeline.maintainer.frontier
     last = pipeline.catalog.last_published()
@@ -48,7 +49,9 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
                 "name": n, "tables": sorted(i.tables), "rows": i.rows, "position": positions.get(n),
                 "state": "failed" if i.error else "running" if i.ready.is_set() else "starting",
                 "error": i.error.as_dict() if i.error else None, **i.source.endpoint(),
-                "warnings": list(i.source.notices), **i.source.pressure(), **(i.backlog.shown() if i.backlog else {}),
+                "warnings": list(i.source.notices),
+                "copying": [one.shown() for one in i.source.copying()],
+                **i.source.pressure(), **(i.backlog.shown() if i.backlog else {}),
                 "quarantined": {t: rows for t, rows in aside.items() if t in i.tables},
             }
             for n, i in list(pipeline.ingests.items())

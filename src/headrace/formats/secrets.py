@@ -25,6 +25,7 @@ def resolve(text: str, where: str = "") -> str:
             return Path(name).expanduser().read_text(encoding="utf-8").rstrip("\n")
         except OSError as error:
             raise HeadraceError(
-                "config.secret", f"the secret file {name} cannot be read", where=where, why=error.strerror or str(error)
-            ) from error
+                "config.secret", f"the secret file {name} cannot be read", where=where,
+                why=error.strerror or str(error), next="write the secret into it, or name another file",
+            ) from error  # fmt: skip
     return text

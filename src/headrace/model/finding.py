@@ -1,4 +1,4 @@
-"""What an examination of a source, a sink or the machine finds."""
+"""What an examination of a project, a source, a sink or the machine finds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ OK, WARNING, MISSING = "ok", "warning", "missing"
 class Finding:
     """``state``: ok, warning (it works, but should be known) or missing (it does not work so).
 
-    ``next`` is the exact statement or command that helps, empty when nothing is to be done.
+    ``next`` is the exact statement or command that helps, empty when nothing is to be done. ``where``, ``why`` and
+    ``code`` as in a ``HeadraceError``, empty where nothing is to be said.
     """
 
     state: str
     what: str
     next: str = ""
+    where: str = ""
+    why: str = ""
+    code: str = ""
 
     @classmethod
     def of(cls, error: HeadraceError) -> Finding:
         """What an error tells, as something that is missing."""
-        return cls(MISSING, f"[{error.code}] {error.what}" + (f" ({error.why})" if error.why else ""), error.next)
+        return cls(MISSING, error.what, error.next, error.where, error.why, error.code)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, Finding
 from headrace.model.group import GroupDelivery
+from headrace.model.pace import Copying
 from headrace.model.schema import Relation
 from headrace.model.transaction import RefusedRow, TransactionBatch
 
@@ -194,6 +195,10 @@ class Source(ABC):
         not poll since views or sinks are too far behind: a server that the source is connected to then hears of it.
         """
         return None
+
+    def copying(self) -> Sequence[Copying]:
+        """The tables whose first copy is under way; asked from other threads."""
+        return ()
 
     def pressure(self) -> dict[str, Any]:
         """For the status of a source that clients push to: what waits, and how much was refused or dropped."""

@@ -24,11 +24,11 @@ class Tree:
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """Every file that belongs to the product, sorted."""
+        """Every file that belongs to the product, sorted. Of a worktree `.git` is a file, too."""
         found = []
         for folder, folders, files in os.walk(self.root):
             folders[:] = [name for name in folders if self._belongs(name)]
-            found += [(Path(folder) / name).relative_to(self.root).as_posix() for name in files]
+            found += [(Path(folder) / name).relative_to(self.root).as_posix() for name in files if name != ".git"]
         return tuple(sorted(found))
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,23 +12,32 @@ from headrace.cli.options import JsonOption, ProjectOption, folder
 
 EPILOG = """
 headrace doctor
+headrace doctor --quick      # without the views, and so without Spark
 headrace doctor --json | jq -r '.examined[].findings[] | select(.state == "missing").next'
 """
 _SIGNS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "missing": ("missing", "bold red")}
+_INDENT = " " * 11
 
 
-def run(project: ProjectOption = None, json: JsonOption = False) -> None:
-    """Examine every source, every sink and this machine, and tell what is missing.
+def run(
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave the views out: where no `up` runs, Spark must start for them.")
+    ] = False,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Examine files, sources, sinks, views and this machine: what is missing.
 
     With the exact SQL or command that gives it: connections, rights, the settings of a server, publication and slot,
-    Java and Python, space on the disk. Changes nothing at sources and sinks; needs no Spark; works beside a running
-    `headrace up` and without one. Exit status 1 when something is missing.
+    ports, libraries, Java and Python, memory, space on the disks, the SQL of views. Changes nothing at sources and
+    sinks; works beside a running `headrace up` and without one. Exit status 1 when something is missing.
     """
     from headrace.control import doctor
 
     path = folder(project)
-    with display.working("examining"):
-        answer = doctor.run(path)
+    with display.working("examining") as progress:
+        answer = doctor.run(path, quick=quick, progress=progress)
     if json:
         display.emit(answer)
     else:
@@ -42,9 +51,11 @@ def _show(answer: Mapping[str, Any]) -> None:
         display.say(display.paint(display.plain(f"{part['kind']} {part['name']}".strip()), "bold"))
         for finding in part["findings"]:
             word, style = _SIGNS[finding["state"]]
-            display.say(f"  {display.paint(word.ljust(7), style)}  {display.plain(finding['what'])}")
-            if finding["next"]:
-                display.say(f"           next: {display.plain(finding['next'])}")
+            code = f"[{finding['code']}] " if finding["code"] else ""
+            display.say(f"  {display.paint(word.ljust(7), style)}  {code}{display.lines(finding['what'], 11)}")
+            for label in ("where", "why", "next"):
+                if finding[label]:
+                    display.say(f"{_INDENT}{label + ':':<6} {display.lines(finding[label], 18)}")
     warnings = display.counted(answer["warnings"], "warning")
     verdict = f"{answer['missing']} missing" if answer["missing"] else "nothing is missing"
     display.say("\n" + display.paint(f"{verdict}, {warnings}", "bold red" if answer["missing"] else "green"))

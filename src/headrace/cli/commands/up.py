@@ -109,6 +109,8 @@ class _Told:
     def _tell(self, event: Mapping[str, Any]) -> None:
         if self._json:
             display.emit(event, line=True)
+        elif event.get("event") == "progress":
+            self._say_progress(display.progress(event), time.monotonic())
         elif self._live is not None and event.get("event") == "starting":
             pass  # the live line says so already
         elif event.get("error"):
@@ -135,18 +137,25 @@ class _Told:
     def tick(self, status: Mapping[str, Any]) -> None:
         now = time.monotonic()
         text = self._progress(status, now)
-        if self._json or self._live is None:
-            if now - self._plain_at < PLAIN_S or text == self._plain_text:
-                return
-            self._plain_at, self._plain_text = now, text
-            if self._json:
-                display.emit({"event": "status", **status}, line=True)
-            else:
-                display.say(text)
-        else:
+        if not self._json:
+            self._say_progress(text, now)
+        elif self._due(text, now):
+            display.emit({"event": "status", **status}, line=True)
+
+    def _say_progress(self, text: str, now: float) -> None:
+        """On the live line; off a terminal as a line of its own, now and then."""
+        if self._live is not None:
             from rich.text import Text
 
             self._live.update(Text(text))
+        elif self._due(text, now):
+            display.say(text)
+
+    def _due(self, text: str, now: float) -> bool:
+        if now - self._plain_at < PLAIN_S or text == self._plain_text:
+            return False
+        self._plain_at, self._plain_text = now, text
+        return True
 
     def done(self, status: Mapping[str, Any]) -> None:
         """All is up to date: `up --once`."""
@@ -172,11 +181,17 @@ class _Told:
         parts = [f"commit {commit:,}", f"views at {frontier:,}", f"{rate:,.0f} changes/s"]
         if commit > frontier:
             parts.append(f"{display.counted(commit - frontier, 'commit')} behind")
+        parts += [copying(one) for source in status.get("sources") or [] for one in source.get("copying") or []]
         if status.get("step_seconds"):
             parts.append(f"last step {status['step_seconds']:.2f} s")
         bad = [str(item["name"]) for kind in ("sources", "views", "sinks") for item in status.get(kind) or []
                if item.get("state") in ("failed", "refused")]  # fmt: skip
         return display.plain(" · ".join(parts + ([f"not well: {', '.join(bad)}"] if bad else [])))
+
+
+def copying(one: Mapping[str, Any]) -> str:
+    """The first copy of a table; what it has in all is an estimate."""
+    return display.progress({**one, "text": f"copying {one['table']}, rows"})
 
 
 def _event_text(event: Mapping[str, Any]) -> str:

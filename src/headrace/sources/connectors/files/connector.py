@@ -6,7 +6,7 @@ import csv
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from headrace.formats.json_rows import BadRow, RowsRefused, row_error
 from headrace.formats.options import validate
 from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
+from headrace.model.finding import OK, WARNING, Finding
 from headrace.model.schema import Column, Relation
 from headrace.model.transaction import (
     INSERT,
@@ -77,6 +78,19 @@ class FilesSource(Source):
                 if self._relation is not None:
                     break
         return () if self._relation is None else (self._relation,)
+
+    def examine(self, wanted: Callable[[str], bool]) -> Iterator[Finding]:
+        """Raises ``HeadraceError`` as ``relations`` does."""
+        del wanted
+        files = len(self._folder.look())
+        yield Finding(OK, f"the folder {self._folder.path} can be read; files: {files}")
+        for relation in self.relations():
+            yield Finding(OK, f"offers {relation.name} ({', '.join(relation.names)})")
+        if not self.relations():
+            yield Finding(
+                WARNING, f"the columns of {self.table} are not known yet: no file tells them",
+                "put a file there, or write them under 'columns'",
+            )  # fmt: skip
 
     def start(self, tables: frozenset[str], position: str | None) -> None:
         """Begin after ``position``, at first or again after ``close``.

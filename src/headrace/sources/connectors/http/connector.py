@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from headrace.formats.secrets import resolve
 from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.json import exact_rule, nearest
 from headrace.model.errors import HeadraceError
+from headrace.model.finding import OK, Finding
 from headrace.model.schema import Relation
 from headrace.model.transaction import RefusedRow, TransactionBatch, TransactionOrigin
 from headrace.sources.base import DROP, REFUSE, WAIT, Source
@@ -76,6 +77,19 @@ class HttpSource(Source):
     def relations(self) -> tuple[Relation, ...]:
         """Every table whose columns are declared, or were inferred from a push."""
         return tuple(self._known.values())
+
+    def examine(self, wanted: Callable[[str], bool]) -> Iterator[Finding]:
+        """Raises ``HeadraceError``: source.port, config.secret."""
+        yield from super().examine(wanted)
+        if not self.options.listen:
+            return
+        from headrace.sources.connectors.http import server
+
+        for option, configured in (("token", self.options.token), ("read_token", self.options.read_token)):
+            if configured is not None:
+                self._resolved(option, configured)
+        server.listen(self.options.host, self.options.port, self.where).close()
+        yield Finding(OK, f"port {self.options.port} on {self.options.host} is free")
 
     def start(self, tables: frozenset[str], position: str | None) -> None:
         """Listen, at first or again after ``close``. Raises ``HeadraceError``: source.port, source.no_table, config."""
@@ -228,6 +242,9 @@ class HttpSource(Source):
             from headrace.sources.connectors.http.server import kept_token
 
             return kept_token(kept)
+        return self._resolved(option, configured)
+
+    def _resolved(self, option: str, configured: str) -> str:
         token = resolve(configured, self.where)
         if not token:
             raise HeadraceError(

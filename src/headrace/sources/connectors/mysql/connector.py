@@ -12,6 +12,7 @@ import pyarrow as pa
 from headrace.formats import options as option_checks
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import Finding
+from headrace.model.pace import Copying
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources import change_tables
@@ -178,6 +179,9 @@ class MysqlSource(Source):
         if wanted:
             with setup.told(self._where):
                 self._load(wanted)
+
+    def copying(self) -> list[Copying]:
+        return [one.snapshot.copying for one in self._loading if one.snapshot.copying]
 
     def close(self) -> None:
         for one in self._loading:

@@ -32,7 +32,7 @@ def examine(
         if not any("BINLOG MONITOR" in right or "CLIENT" in right for right, _ in lacking):
             problems = list(setup.wrong(side, sorted({table.database for table in tables} or {options.database})))
             for what, why, hint in problems:
-                yield Finding(MISSING, f"{what} ({why})", hint)
+                yield Finding(MISSING, what, hint, why=why)
             if not problems:
                 yield Finding(OK, "the binary log holds whole rows")
         if not setup.names_are_written(side):

@@ -16,6 +16,7 @@ from pymysql.err import MySQLError
 from headrace.formats import values
 from headrace.formats.types import arrow as arrow_types
 from headrace.model.errors import HeadraceError
+from headrace.model.pace import Copying, Pace
 from headrace.sources.connectors.mysql import columns, setup
 from headrace.sources.connectors.mysql.introspect import SourceTable, quoted
 from headrace.sources.connectors.mysql.position import Place
@@ -90,6 +91,7 @@ class Snapshot:
         self._stop = threading.Event()
         self._contents: dict[str, pa.Table] = {}
         self._error: Exception | None = None
+        self.copying: Copying | None = None  # the table at hand
         self._thread = threading.Thread(target=self._run, name=f"snapshot {where}", daemon=True)
         self._thread.start()
 
@@ -129,20 +131,30 @@ class Snapshot:
         except Exception as error:
             self._error = error
         finally:
+            self.copying = None
             self._opened.close()
 
     def _copy(self, table: SourceTable) -> pa.Table:
         there = [column for column in table.columns if column.column_type]
         chosen = ", ".join(columns.selected(column, quoted(column.name)) for column in there) or "1"
         pieces = []
+        pace = Pace(self._estimated(table))
+        self.copying = Copying(table.relation.name, pace)
         with self._opened.connection.cursor() as cursor:
             cursor.execute(f"SELECT {chosen} FROM {table.quoted}")  # noqa: S608 - quoted names
             while rows := cursor.fetchmany(ROWS):
                 pieces.append(self._parse(rows, table))
+                pace.done += len(rows)
                 if self._stop.is_set():
                     raise _Stopped
         schema = arrow_types.schema(table.relation.columns)
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def _estimated(self, table: SourceTable) -> int | None:
+        """The rows that the server takes the table to have."""
+        query = "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+        found = setup.rows(self._opened.connection, query, table.place)
+        return int(found[0][0]) if found and found[0][0] is not None else None
 
     def _parse(self, rows: Sequence[tuple[bytes | None, ...]], table: SourceTable) -> pa.Table:
         """Rows as the server printed them -> the relation's columns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headrace.model.finding import WARNING, Finding
 from headrace.model.schema import Relation
 from headrace.sources.connectors.postgres.introspect import SourceTable
 from headrace.sources.connectors.postgres.pgoutput import RelationColumn, RelationMessage
@@ -86,30 +87,49 @@ def _same_type(one: RelationColumn, other: RelationColumn) -> bool:
 
 
 def warnings(table: SourceTable) -> list[str]:
+    """What following the table means for the database and its users; one sentence or two each."""
+    return [f"{found.what}. {found.next}" if found.next else found.what for found in examined(table)]
+
+
+def examined(table: SourceTable) -> list[Finding]:
+    """The same, each with what makes it better."""
     relation = table.relation
     found = []
     if not relation.updates:
         found.append(
-            f"table {table.qualified} has neither a primary key nor a replica identity: only inserts can be followed, "
-            "and from the moment it is followed PostgreSQL itself refuses every UPDATE and DELETE on it, for everyone. "
-            "Give it a primary key, or: "
-            f"ALTER TABLE {table.qualified} REPLICA IDENTITY FULL"
+            Finding(
+                WARNING,
+                f"table {table.qualified} has neither a primary key nor a replica identity: only inserts can be "
+                "followed, and from the moment it is followed PostgreSQL itself refuses every UPDATE and DELETE on it, "
+                "for everyone",
+                f"Give it a primary key, or: ALTER TABLE {table.qualified} REPLICA IDENTITY FULL",
+            )
         )
     elif not relation.key:
         found.append(
-            f"table {table.qualified} has no primary key, or a deferrable one: with REPLICA IDENTITY FULL it is "
-            "followed as a multiset of rows, and every update or delete writes the whole old row to the server's log"
+            Finding(
+                WARNING,
+                f"table {table.qualified} has no primary key, or a deferrable one: with REPLICA IDENTITY FULL it is "
+                "followed as a multiset of rows, and every update or delete writes the whole old row to the server's "
+                "log",
+            )
         )
     if table.has_children and not table.partitioned:
         found.append(
-            f"table {table.qualified} has tables that inherit from it: their rows are followed as rows of "
-            "those tables, not of it; a view can put them together with UNION ALL"
+            Finding(
+                WARNING,
+                f"table {table.qualified} has tables that inherit from it: their rows are followed as rows of "
+                "those tables, not of it; a view can put them together with UNION ALL",
+            )
         )
     bare = [column.name for column, spelled in zip(relation.columns, table.types, strict=True) if spelled == "numeric"]
     if bare:
         found.append(
-            f"table {table.qualified}: {', '.join(bare)} is numeric without a declared precision and is carried as "
-            "decimal(38,18): a value with more digits before or after the point, or NaN, stops the source; "
-            f"`as_text: [{relation.name}.{bare[0]}]` carries such a column as text, whatever it holds"
+            Finding(
+                WARNING,
+                f"table {table.qualified}: {', '.join(bare)} is numeric without a declared precision and is carried as "
+                "decimal(38,18): a value with more digits before or after the point, or NaN, stops the source; "
+                f"`as_text: [{relation.name}.{bare[0]}]` carries such a column as text, whatever it holds",
+            )
         )
     return found

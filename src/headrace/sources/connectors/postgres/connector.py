@@ -15,6 +15,7 @@ import pyarrow as pa
 from headrace.formats import options as option_checks
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import Finding
+from headrace.model.pace import Copying
 from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.altered import Loss
@@ -72,12 +73,10 @@ class PostgresSource(Source):
         self._followed: dict[int, Relation] = {}
         self._altered.begin()
         self._forms: dict[int, form.Form] = {}
-        self._layouts = Layouts()
-        self._server = ""
+        self._layouts, self._server = Layouts(), ""
         self._loading: list[Loading] = []
         self._start_at: int | None = None  # where the stream begins once the first copy is delivered
-        self._delivered = self._confirmed = 0
-        self._unconfirmed = 0
+        self._delivered = self._confirmed = self._unconfirmed = 0
         self._refused: HeadraceError | None = None
         self._ending: tuple[int, HeadraceError] | None = None  # it cannot go on beyond that LSN
         self._untold: int | None = None  # tables have lost something by that LSN at the latest
@@ -212,16 +211,17 @@ class PostgresSource(Source):
             publication.add([table for table in chosen if table.oid not in members])
         self._load(chosen, None, forms)
 
+    def copying(self) -> list[Copying]:
+        return [loading.snapshot.copying for loading in self._loading if loading.snapshot.copying]
+
     def close(self) -> None:
         for loading in self._loading:
             loading.snapshot.stop()
         self._loading = []
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
-        if self._side is not None:
-            self._side.close()
-            self._side = None
+        for connection in (self._stream, self._side):
+            if connection is not None:
+                connection.close()
+        self._stream = self._side = None
 
     def drop(self) -> None:
         """Remove slot and publication, whether started or not. Raises ``HeadraceError`` when that fails."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from headrace.sources.connectors.postgres.introspect import SourceTable
 from headrace.sources.connectors.postgres.stream import ReplicationStream
 
 _SENDERS = 2  # the stream, and beside it the copy of a table that is added
+_CLOCKS_APART_S = 5.0  # more than that between two machines is no delay of the network
 _RESTART = "then restart the server (a reload is not enough)"
 
 
@@ -37,11 +39,12 @@ def examine(
         )
         if setup.may_replicate(side):
             yield from _tried(lambda: _replicates(conninfo, where), "a replication connection is let in")
+        yield from _clock(side)
         yield from _room(side, slot)
         yield from _published(side, setup.Publication(side, publication, where), tables)
         yield from _slot(side, slot, options.wal_held_max)
-        for text in (text for table in tables for text in announce.warnings(table)):
-            yield Finding(WARNING, text)
+        for table in tables:
+            yield from announce.examined(table)
 
 
 def _tried(work: Callable[[], object], what: str) -> Iterator[Finding]:
@@ -59,6 +62,19 @@ def _replicates(conninfo: str, where: str) -> None:
         stream.server()
     finally:
         stream.close()
+
+
+def _clock(side: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Views with now() go by this machine's clock, and the times in rows by the server's."""
+    asked = time.time()
+    ahead = float(_one(side, "SELECT extract(epoch FROM clock_timestamp())")) - (asked + time.time()) / 2
+    if abs(ahead) > _CLOCKS_APART_S:
+        yield Finding(
+            WARNING,
+            f"the server's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's",
+            "on the machine whose clock is wrong: timedatectl set-ntp true",
+            why="views with now() go by this machine's clock, and the times in rows mostly by the server's",
+        )
 
 
 def _room(side: psycopg.Connection[Any], slot: str) -> Iterator[Finding]:

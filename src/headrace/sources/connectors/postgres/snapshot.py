@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -21,6 +22,7 @@ from pyarrow import csv
 from headrace.formats import values
 from headrace.formats.types import arrow as arrow_types
 from headrace.model.errors import HeadraceError
+from headrace.model.pace import Copying, Pace
 from headrace.sources.connectors.postgres import columns, setup, wire
 from headrace.sources.connectors.postgres.introspect import SourceTable
 from headrace.sources.connectors.postgres.stream import ReplicationStream, lsn_text
@@ -62,6 +64,7 @@ class Snapshot:
         self._stop = threading.Event()
         self._contents: dict[str, pa.Table] = {}
         self.point = 0  # known when done
+        self.copying: Copying | None = None  # the table at hand
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"snapshot {where}", daemon=True)
         self._thread.start()
@@ -95,6 +98,8 @@ class Snapshot:
                 copied = self._copied_later()
         except Exception as error:
             self._error = error
+        finally:
+            self.copying = None
 
     def _copied_later(self) -> bool:
         """As of a point that is reached from now on."""
@@ -133,7 +138,9 @@ class Snapshot:
             ),
             _from(table),
         )
-        pieces = wire.copy_out(connection, query.as_bytes(connection), self._go_on)
+        pace = Pace(_estimated(connection, table))
+        self.copying = Copying(table.relation.name, pace)
+        pieces = wire.copy_out(connection, query.as_bytes(connection), self._go_on, partial(setattr, pace, "done"))
         schema = arrow_types.schema(table.relation.columns)
         parsed = [self._parse(piece, table, point) for piece in pieces]
         return pa.concat_tables(parsed) if parsed else schema.empty_table()
@@ -169,6 +176,12 @@ class Snapshot:
     def _go_on(self) -> None:
         if self._stop.is_set():
             raise _Stopped
+
+
+def _estimated(connection: psycopg.Connection[Any], table: SourceTable) -> int:
+    """The rows that the server's planner expects of the table: from its size, also where it was never analysed."""
+    ((plan,),) = connection.execute(sql.SQL("EXPLAIN (FORMAT JSON) SELECT FROM {}").format(_from(table)))
+    return int(plan[0]["Plan"]["Plan Rows"])
 
 
 def _from(table: SourceTable) -> sql.Composed:

@@ -17,6 +17,7 @@ TICK_SECONDS = 0.5  # how often a wait looks whether it should go on
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
 
 GoOn = Callable[[], None]  # raises to end a wait
+Count = Callable[[int], None]
 
 
 def command(connection: psycopg.Connection, text: bytes, go_on: GoOn = lambda: None) -> pq.abc.PGresult:
@@ -38,20 +39,26 @@ def command(connection: psycopg.Connection, text: bytes, go_on: GoOn = lambda: N
     return result
 
 
-def copy_out(connection: psycopg.Connection, text: bytes, go_on: GoOn = lambda: None) -> Iterator[bytes]:
-    """The output of ``COPY ... TO STDOUT`` in pieces of whole rows."""
+def copy_out(
+    connection: psycopg.Connection, text: bytes, go_on: GoOn = lambda: None, count: Count = lambda rows: None
+) -> Iterator[bytes]:
+    """The output of ``COPY ... TO STDOUT`` in pieces of whole rows; ``count`` hears now and then how many came."""
     command(connection, text, go_on)
     pgconn = connection.pgconn
+    come = 0
     rows = bytearray()  # not a list of a million views: the garbage collector would walk them again and again
     while True:
         length, row = pgconn.get_copy_data(1)
         if length > 0:
             rows += row
+            come += 1
             if len(rows) >= COPY_BYTES:
+                count(come)
                 yield bytes(rows)
                 rows.clear()
                 go_on()
         elif length == 0:
+            count(come)
             wait_readable(pgconn, TICK_SECONDS)
             go_on()
             pgconn.consume_input()

@@ -1,0 +1,41 @@
+"""How far something is that takes long, how fast it goes, and about how long it still takes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+TOLD_S = 1.0  # what takes less is not worth a word; what takes more is told as often
+
+
+@dataclass(slots=True)
+class Pace:
+    """``done`` of ``total`` (None: not known; it may be an estimate) since ``began`` (of ``time.monotonic``)."""
+
+    total: int | None
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def shown(self) -> dict[str, Any]:
+        """``{"done", "total", "per_s", "left_s"}``: how many a second, and the seconds left; None: not known yet."""
+        seconds = time.monotonic() - self.began
+        per_s = self.done / seconds if self.done and seconds > 0 else None
+        left = max(0, self.total - self.done) if self.total is not None else None
+        return {
+            "done": self.done,
+            "total": self.total,
+            "per_s": None if per_s is None else round(per_s, 1),
+            "left_s": None if per_s is None or left is None else round(left / per_s, 1),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """The first copy of a table; its total is the server's estimate."""
+
+    table: str
+    pace: Pace
+
+    def shown(self) -> dict[str, Any]:
+        return {"table": self.table, **self.pace.shown()}

@@ -1,0 +1,60 @@
+"""Goal: what takes long is told in words that are right: how far, how fast, how long still.
+
+Method: the figures of ``Pace`` of a known age, and the texts made of them.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from headrace.cli import display
+from headrace.cli.commands import status, up
+from headrace.model.pace import Copying, Pace
+
+
+def going(total: int | None, done: int, seconds: float) -> Pace:
+    return Pace(total, done, time.monotonic() - seconds)
+
+
+def test_how_fast_and_how_long_still() -> None:
+    shown = going(1_000, 250, 5.0).shown()
+    assert (shown["done"], shown["total"]) == (250, 1_000)
+    assert shown["per_s"] == pytest.approx(50, rel=0.02) and shown["left_s"] == pytest.approx(15, rel=0.02)
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    assert Pace(1_000).shown() == {"done": 0, "total": 1_000, "per_s": None, "left_s": None}
+    assert going(None, 250, 5.0).shown()["left_s"] is None
+
+
+def test_an_estimate_that_was_too_low_is_not_below_nothing() -> None:
+    assert going(200, 250, 5.0).shown()["left_s"] == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        ({"text": "planning"}, "planning"),
+        ({"text": "copying", "done": 5, "total": None}, "copying: 5"),
+        (
+            {"text": "replaying orders, changes", "done": 1_200, "total": 48_000, "per_s": 2_400.0, "left_s": 19.5},
+            "replaying orders, changes: 1,200 of 48,000, 2,400/s, about 20 s left",
+        ),
+        ({"text": "views", "done": 1, "total": 2, "per_s": 0.2, "left_s": 600}, "views: 1 of 2, 0.2/s, about 10 min left"),
+        ({"text": "rows", "done": 1, "total": 2, "per_s": 20, "left_s": 9_000}, "rows: 1 of 2, 20/s, about 2.5 h left"),
+        ({"text": "a\x1b[2Jb"}, "a\\u001b[2Jb"),
+    ],
+)  # fmt: skip
+def test_in_a_line(event: dict[str, object], text: str) -> None:
+    assert display.progress(event) == text
+
+
+def test_up_and_status_name_the_table_that_is_copied(capsys: pytest.CaptureFixture[str]) -> None:
+    copying = Copying("orders", going(40_000, 10_000, 10.0)).shown()
+    source = {"name": "shop", "state": "running", "copying": [copying]}
+    line = "copying orders, rows: 10,000 of 40,000, 1,000/s, about 30 s left"
+    assert up.copying(copying) == line
+    status.show({"state": "running", "sources": [source]})
+    assert f"  shop: {line}\n" in capsys.readouterr().out

@@ -1,0 +1,112 @@
+"""Goal: the building of views, and the recorded steps that are taken again after a crash, tell how far they are; to who
+runs the product and to who asked for it by a verb.
+
+Method: a project at work in this process, its control socket included; told from the first moment, which is else left
+out. The crash is a copy of the folder, made while it runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.catalog.project import read
+from headrace.control import lock, socket
+from headrace.control.socket import ControlServer
+from headrace.control.verbs import Dispatcher
+from headrace.engine import first, maintain
+from headrace.engine.pipeline import Pipeline
+from project_folder import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+ORDERS = {"columns": {"id": "bigint", "customer": "bigint"}, "key": ["id"]}
+ROWS = 500
+
+
+@pytest.fixture
+def shop(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    for module in (first, maintain):
+        monkeypatch.setattr(module, "TOLD_S", 0.0)
+    project.settings(checkpoint_seconds=3600)
+    project.source("shop", "http", listen=False, tables={"orders": ORDERS})
+    return project
+
+
+def progress(events: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(e[name] for name in ("text", *names)) for e in events if e["event"] == "progress"]
+
+
+def test_the_building_of_views(spark: Any, shop: ProjectFolder) -> None:
+    events: list[dict[str, Any]] = []
+    heard: list[dict[str, Any]] = []
+    shop.view("all_orders", "SELECT id, customer FROM orders")
+    pipeline = Pipeline(read(shop.path), on_event=events.append)
+    dispatcher = Dispatcher(shop.path, lambda: None)
+    with lock.hold(shop.path, "headrace up"), ControlServer(shop.path, dispatcher.handle):
+        pipeline.start()
+        dispatcher.attach(pipeline)
+        try:
+            assert pipeline.ingests["shop"].ready.wait(60)
+            rows = [{"table": "orders", "op": "insert", "row": {"id": n, "customer": n % 7}} for n in range(ROWS)]
+            pipeline.wait_for(pipeline.push("shop", rows))
+            events.clear()
+            shop.view("customers", "SELECT customer, count(*) AS n FROM orders GROUP BY customer")
+            shop.view("double", "SELECT customer, n * 2 AS n FROM customers")
+            socket.request(shop.path, "apply", {}, heard.append)
+            assert sum(row["n"] for row in pipeline.show("double").to_pylist()) == 2 * ROWS
+        finally:
+            pipeline.stop()
+    expected = [
+        ("building view customers, 1 of 2, over rows", 0, ROWS),
+        ("building view double, 2 of 2, over rows", ROWS, ROWS + 7),  # and what the first has given
+    ]
+    assert progress(events, "done", "total") == expected
+    assert [(event["text"], event["done"], event["total"]) for event in heard if "done" in event] == expected
+    second = [event for event in heard if "done" in event][1]
+    assert second["per_s"] > 0 and second["left_s"] < 10
+
+
+def test_steps_that_are_taken_again_after_a_crash(spark: Any, shop: ProjectFolder, tmp_path: Path) -> None:
+    shop.view("customers", "SELECT customer, count(*) AS n FROM orders GROUP BY customer")
+    pipeline = Pipeline(read(shop.path))
+    pipeline.start()
+    try:
+        assert pipeline.ingests["shop"].ready.wait(60)
+        for number in range(3):
+            row = {"table": "orders", "op": "insert", "row": {"id": number, "customer": 1}}
+            pipeline.wait_for(pipeline.push("shop", [row]))
+        crashed = tmp_path / "crashed"
+        shutil.copytree(shop.path, crashed, ignore=shutil.ignore_patterns("*.sock"))
+    finally:
+        pipeline.stop()
+    events: list[dict[str, Any]] = []
+    again = Pipeline(read(crashed), on_event=events.append)
+    again.start()
+    try:
+        assert again.show("customers").to_pylist() == [{"customer": 1, "n": 3}]
+    finally:
+        again.stop()
+    told = progress(events, "done", "total")
+    assert told == [("taking recorded steps again", done, len(told)) for done in range(len(told))] and len(told) >= 3
+
+
+def test_a_large_step_says_so(spark: Any, shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintain, "WIDE_ROWS", ROWS)
+    shop.view("customers", "SELECT customer, count(*) AS n FROM orders GROUP BY customer")
+    events: list[dict[str, Any]] = []
+    pipeline = Pipeline(read(shop.path), on_event=events.append)
+    pipeline.start()
+    try:
+        assert pipeline.ingests["shop"].ready.wait(60)
+        rows = [{"table": "orders", "op": "insert", "row": {"id": n, "customer": 1}} for n in range(ROWS)]
+        pipeline.wait_for(pipeline.push("shop", rows))
+        assert pipeline.show("customers").to_pylist() == [{"customer": 1, "n": ROWS}]
+    finally:
+        pipeline.stop()
+    assert [text for (text,) in progress(events) if text.startswith("taking")] == [
+        f"taking {ROWS} changes into the views"
+    ]
