@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from published_view import Published, Rows
 
 COMMAND = Path(sys.executable).with_name("headrace")

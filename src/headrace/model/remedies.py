@@ -328,6 +328,18 @@ REMEDIES: dict[str, Remedy] = {
         "More callers wait than are served at once.",
         "Try again, or ask `headrace frontier` without waiting.",
     ),
+    "query.filter": Remedy(
+        "A column is spelled wrong, a value is not of the column's type, or a key is not complete.",
+        "As the error says; `headrace views` lists columns and keys.",
+    ),
+    "query.timeout": Remedy(
+        "The query reads or joins very much.",
+        "Ask for less, give it more time with `--timeout`, or make it a view, which is kept up to date.",
+    ),
+    "query.failed": Remedy(
+        "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
+        "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",
+    ),
     "profile.flame": Remedy(
         "py-spy is not installed, or the kernel does not let it look into another process.",
         "The same command without `--flame`, or what the error says of py-spy ([profiles](profile.md)).",
