@@ -6,8 +6,13 @@ Method: the figures of ``Pace`` of a known age, and the texts made of them.
 from __future__ import annotations
 
 import ast
+import os
+import pty
 import re
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,3 +91,25 @@ def test_an_event_as_a_sentence() -> None:
     assert sentences.sentence(built) == "view revenue is built, version 2, rows: 1,200, in 0.3 s"
     assert sentences.sentence({"event": "x.y", "a": [1, 2], "error": {}}) == "x.y: a=1, 2"
     assert sentences.sentence({"event": "x.y", "text": "one\ntwo"}) == "one\\ntwo"
+
+
+def test_a_bar_on_a_terminal_says_how_fast_and_how_long_still() -> None:
+    """A terminal of one's own; what is done takes longer than the second after which a bar appears."""
+    work = (
+        "import time; from headrace.cli import display\n"
+        "with display.working('copying') as progress:\n"
+        "    for done in range(0, 1500, 100):\n"
+        "        progress({'text': 'copying orders', 'done': done, 'total': 3000}); time.sleep(0.1)\n"
+    )
+    terminal, ours = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-c", work], stderr=ours, env=environment) as process:
+        os.close(ours)
+        shown = b""
+        with suppress(OSError):  # the other end is closed
+            while piece := os.read(terminal, 4096):
+                shown += piece
+        os.close(terminal)
+    assert process.returncode == 0
+    (fast, left), *_ = reversed(re.findall(rb"copying orders.*?/3000.*? ([\d,]+)/s, about (\d+) s left", shown))
+    assert 300 < int(fast.replace(b",", b"")) < 1_100 and 1 <= int(left) <= 6
