@@ -62,6 +62,7 @@ VERBS: dict[str, Verb] = {
     "wait": wait.run,
 }
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
+BRIEF = ("explain", "plan")  # of these those that run no query over the data
 CHANGING = (  # one at a time
     "apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
 )  # fmt: skip
@@ -85,7 +86,7 @@ def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress
         progress({"text": "starting Spark"})
         from headrace.engine.pipeline import Pipeline
 
-        with Pipeline.open(project) as pipeline:
+        with Pipeline.open(project, brief=verb in BRIEF) as pipeline:
             return VERBS[verb](Running(pipeline, path), arguments, progress)
 
 

@@ -72,7 +72,7 @@ class Pipeline:
         self.folder = project.path / snapshot.STATE
         self.tell = Heard(on_event)
         self.error: BaseException | None = None
-        self.recovered = False
+        self.recovered = self.brief = False
         self.sources: dict[str, Source] = {}
         self.ingests: dict[str, Ingest] = {}
         self.delivers: dict[str, Deliver] = {}
@@ -98,9 +98,10 @@ class Pipeline:
 
     @classmethod
     @contextmanager
-    def open(cls, project: Project) -> Iterator[Pipeline]:
-        """For one verb without `up`: state is recovered, but no source, sink or step runs."""
+    def open(cls, project: Project, *, brief: bool = False) -> Iterator[Pipeline]:
+        """For one verb without `up`: state is recovered, but no source, sink or step runs. See ``open_session``."""
         pipeline = cls(project)
+        pipeline.brief = brief
         try:
             with telling(pipeline.folder):
                 pipeline.prepare()
@@ -108,10 +109,10 @@ class Pipeline:
         finally:
             pipeline.stop()
 
-    def prepare(self, *, stepping: bool = False) -> None:
+    def prepare(self, starting: contextlib.ExitStack | None = None) -> None:
         """Open everything and recover; raises what is wrong with the definitions of sources and sinks.
 
-        ``stepping``: the first step is to find its Python workers at work.
+        ``starting``: when that is left, the first step finds its Python workers at work.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
@@ -119,21 +120,22 @@ class Pipeline:
         looking = look_at_state(self.catalog)
         self.log = LogWriter(self.folder / "log")
         self.clock = Clock(self.folder / "log")
-        self.spark = open_session(self.project.settings)
+        self.spark = open_session(self.project.settings, brief=self.brief)
         self.compiler = Compiler(self.spark, functions_of(self.project))
         self.maintainer = Maintainer(
             self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell,
             refuses=lambda: {table for source in self.sources.values() for table in source.refuses},
         )  # fmt: skip
-        with starting_workers(self.spark, self.project.settings.partitions if stepping else 0):
-            looking.join()
-            self.recovered = reopen(self.maintainer, self.compiler)
+        if starting is not None:
+            starting.enter_context(starting_workers(self.spark, self.project.settings.partitions))
+        looking.join()
+        self.recovered = reopen(self.maintainer, self.compiler)
         self.quarantine.begin()
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
-        with telling(self.folder):
-            self.prepare(stepping=True)
+        with telling(self.folder), contextlib.ExitStack() as starting:
+            self.prepare(starting)
             self.carry_out(self.project)
         self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)

@@ -15,6 +15,7 @@ import typer
 
 from headrace.cli import display
 from headrace.cli.options import JsonOption, ProjectOption, folder
+from headrace.cli.sentences import sentence
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -114,9 +115,9 @@ class _Told:
         elif self._live is not None and event.get("event") == "starting":
             pass  # the live line says so already
         elif event.get("error"):
-            display.say(f"{_event_text(event)}: {display.error_text(event['error'])}", error=True)
+            display.say(f"{sentence(event)}: {display.error_text(event['error'])}", error=True)
         else:
-            display.say(_event_text(event))
+            display.say(sentence(event))
 
     def ready(self, status: Mapping[str, Any]) -> None:
         self.take_signals()
@@ -194,15 +195,6 @@ def copying(one: Mapping[str, Any]) -> str:
     return display.progress({**one, "text": f"copying {one['table']}, rows"})
 
 
-def _event_text(event: Mapping[str, Any]) -> str:
-    """The event's own text, or its name and values: ``source.started: source=shop, tables=orders, lines``."""
-    if event.get("text"):
-        return display.plain(event["text"])
-    values = {name: value for name, value in event.items() if name not in ("event", "error")}
-    words = [f"{name}={', '.join(map(str, v)) if isinstance(v, list) else v}" for name, v in values.items()]
-    return display.plain(": ".join(part for part in (str(event.get("event", "event")), " ".join(words)) if part))
-
-
 def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
     tables = item.get("tables")
     parts = [
@@ -214,4 +206,4 @@ def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
         str(item["state"]) if item.get("state") not in (None, "running", "live") else "",
         display.error_text(item.get("error") or item.get("reason") or ""),
     ]
-    return display.plain(f"  {kind:<6} {item['name']}  " + "  ".join(part for part in parts if part))
+    return display.plain("  ".join(part for part in (f"  {kind:<6} {item['name']}", *parts) if part))

@@ -89,7 +89,8 @@ class HttpSource(Source):
             if configured is not None:
                 self._resolved(option, configured)
         server.listen(self.options.host, self.options.port, self.where).close()
-        yield Finding(OK, f"port {self.options.port} on {self.options.host} is free")
+        port = f"port {self.options.port}" if self.options.port else "some port"
+        yield Finding(OK, f"{port} on {self.options.host} is free")
 
     def start(self, tables: frozenset[str], position: str | None) -> None:
         """Listen, at first or again after ``close``. Raises ``HeadraceError``: source.port, source.no_table, config."""
