@@ -28,6 +28,7 @@ from headrace.sinks.base import Sink
 from headrace.state.rows import consolidate
 
 WAIT_S = 0.5
+FINAL = ("sink.fenced", "sink.gone")  # to go on would not help
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 T = TypeVar("T")
 ROWS_MAX = 1_000_000  # a sink that catches up takes several steps at once, up to about this many rows
@@ -110,7 +111,7 @@ class Deliver(threading.Thread):
             if not self._opened:  # else the next turn answers before it delivers
                 self._refuse()
             self._opened = False
-            if self.error is not None and self.error.code == "sink.fenced":
+            if self.error is not None and self.error.code in FINAL:
                 return None
             self.attempt += 1
             return RETRY_S[min(self.attempt, len(RETRY_S)) - 1]
@@ -127,7 +128,7 @@ class Deliver(threading.Thread):
         """Write what is next; False when nothing is."""
         if self._answered():
             self._held = self.sink.held()
-        due = self.next(self._held)
+        due = self.next(self._held) if self.sink.ready() else None
         if due is None:
             self.recovered()
             return False
@@ -178,9 +179,10 @@ class Deliver(threading.Thread):
             complete = steps[0].after <= frontier and not self.left_behind(frontier)
             first = steps[0]
             each = self.each(steps, wanted, held) if complete else []
-            if each:
+            alone = self.sink.apart and complete and self.current(wanted, held, first.upto)
+            if each or alone:
                 wanted = {name: record for name, record in wanted.items() if name in held}
-                chosen = self.bounded(each)
+                chosen = self.bounded(each) if each else [first]
             else:
                 chosen = self.bounded(steps) if complete and self.current(wanted, held) else steps
             last = chosen[-1]

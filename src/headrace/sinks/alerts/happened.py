@@ -1,0 +1,143 @@
+"""What a delivery says has happened to the rows of a view: which entered, which left, and which changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from headrace.formats.types import spelled
+from headrace.model.delivery import WEIGHT
+from headrace.sinks.quarantine import Unheld, not_text
+from headrace.sinks.target import Target, rows_of
+
+Kind = Literal["enter", "leave", "change"]
+KINDS: tuple[Kind, ...] = ("enter", "leave", "change")
+FIELDS: dict[Kind, str] = {"enter": "entered", "leave": "left", "change": "changed"}  # of a message
+ROWS_MAX = 1_000  # of one message: a receiver holds it in memory, and a web server takes no body without end
+
+_DAYS = -719_162, 2_932_896  # the years 1 to 9999, which JSON's readers have
+_MICROSECONDS = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One row that entered or left, or a key whose row changed: then ``row`` is ``{"before", "after"}``."""
+
+    kind: Kind
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is told at once. ``id`` stays the same however often it is sent; ``body``: JSON."""
+
+    id: str
+    view: str
+    body: bytes
+    counts: tuple[int, int, int]  # how many entered, left, changed
+
+
+def untellable(array: pa.Array) -> Iterator[tuple[np.ndarray, str]]:
+    """The judge of values that JSON cannot carry: text that is none, times that its readers do not have."""
+    if pa.types.is_string(array.type):
+        yield not_text(array), "the text is not valid UTF-8"
+    elif pa.types.is_date(array.type):
+        yield _outside(array.cast(pa.int32()), _DAYS), "the date is outside of the years 1 to 9999"
+    elif pa.types.is_timestamp(array.type):
+        yield _outside(array.cast(pa.int64()), _MICROSECONDS), "the time is outside of the years 1 to 9999"
+
+
+def happened(target: Target, table: pa.Table, kinds: Collection[Kind]) -> list[Happening]:
+    """What of ``kinds`` the delta ``table`` says, in its order; a row of several copies is told as often.
+
+    Where the view has a key, a row that leaves while one of the same key enters is one that changed.
+    Work: some microseconds a row, since each becomes JSON.
+    """
+    rows, weights = _rows(target, table), table.column(WEIGHT).to_pylist()
+    leaving: dict[bytes, list[dict[str, Any]]] = {}
+    left: list[dict[str, Any]] = []
+    for row, weight in zip(rows, weights, strict=True):
+        if weight < 0:
+            copies = [row] * -weight
+            if target.key:
+                leaving.setdefault(_key(target, row), []).extend(copies)
+            else:
+                left += copies
+    found: list[Happening] = []
+    for row, weight in zip(rows, weights, strict=True):
+        for _ in range(weight):
+            before = leaving.get(_key(target, row)) if leaving else None
+            if before:
+                found.append(Happening("change", {"before": before.pop(), "after": row}))
+            else:
+                found.append(Happening("enter", row))
+    found += [Happening("leave", row) for rows in leaving.values() for row in rows]
+    found += [Happening("leave", row) for row in left]
+    return [one for one in found if one.kind in kinds]
+
+
+def messages(
+    target: Target, found: list[Happening], commit: int, about: Iterable[str], *, each: bool, initial: bool
+) -> Iterator[Message]:
+    """What is told of one view by one delivery: a message of all of it, in parts of at most ``ROWS_MAX``.
+
+    ``each``: one of every happening. ``about``: what tells this sink from every other; it goes into the ids.
+    ``initial``: these are contents that the view came with.
+    """
+    place = [*about, target.view, str(target.version), str(commit)]
+    size = 1 if each else ROWS_MAX
+    parts = [found[start : start + size] for start in range(0, len(found), size)]
+    copies: Counter[bytes] = Counter()
+    for number, part in enumerate(parts):
+        told: dict[str, Any] = {"view": target.view, "commit": commit}
+        told |= {"initial": True} if initial else {}
+        told |= {"part": number + 1, "parts": len(parts)} if not each and len(parts) > 1 else {}
+        rows: dict[str, list[dict[str, Any]]] = {field: [] for field in FIELDS.values()}
+        for one in part:
+            rows[FIELDS[one.kind]].append(one.row)
+        mark = orjson.dumps(rows) if each else str(number).encode()
+        copies[mark] += 1
+        unique = hashlib.sha256(orjson.dumps([*place, each, mark.decode(), copies[mark]])).hexdigest()[:32]
+        entered, left, changed = (len(values) for values in rows.values())
+        if not target.key:
+            del rows[FIELDS["change"]]
+        yield Message(f"msg_{unique}", target.view, orjson.dumps(told | rows), (entered, left, changed))
+
+
+def unsayable(target: Target, row: Unheld, commit: int, about: Iterable[str]) -> Message:
+    """A row that JSON cannot carry, as a message all the same: what is no text has an escape in it."""
+    entered = row.weight > 0
+    field, copies = FIELDS["enter" if entered else "leave"], abs(row.weight)
+    head = orjson.dumps({"view": target.view, "commit": commit})[:-1].decode()
+    body = f'{head},"{field}":[{",".join([row.contents] * copies)}]}}'
+    unique = hashlib.sha256("\n".join([*about, str(target.version), body]).encode()).hexdigest()[:32]
+    return Message(f"msg_{unique}", target.view, body.encode(), (copies, 0, 0) if entered else (0, copies, 0))
+
+
+def _rows(target: Target, table: pa.Table) -> list[dict[str, Any]]:
+    """Each row as JSON carries it."""
+    typed = rows_of(target, table)
+    columns = []
+    for name in target.names:
+        column = typed.column(name)
+        values = column.to_pylist()
+        plain = pa.types.is_integer(column.type) or pa.types.is_boolean(column.type) or pa.types.is_string(column.type)
+        columns.append(values if plain else [spelled.value(value) for value in values])
+    return [dict(zip(target.names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _key(target: Target, row: dict[str, Any]) -> bytes:
+    return orjson.dumps([row[name] for name in target.key])
+
+
+def _outside(numbers: pa.Array, bounds: tuple[int, int]) -> np.ndarray:
+    filled = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    mask: np.ndarray = (filled < bounds[0]) | (filled > bounds[1])
+    return mask
