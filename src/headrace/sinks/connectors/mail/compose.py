@@ -89,9 +89,8 @@ def _values(letter: Letter, row: _Row, most: int) -> dict[str, str]:
 
 
 def _counted(letter: Letter) -> str:
-    parts = [f"{count:,} {word}" for word, count in zip(FIELDS.values(), letter.counts, strict=True) if count]
-    rows = "row" if sum(letter.counts) == 1 else "rows"
-    return f"{parts[0].replace(' ', f' {rows} ', 1)}{''.join(f', {part}' for part in parts[1:])}"
+    (most, word), *others = [(n, word) for word, n in zip(FIELDS.values(), letter.counts, strict=True) if n]
+    return ", ".join([f"{most:,} row{'' if most == 1 else 's'} {word}", *(f"{n:,} {word}" for n, word in others)])
 
 
 def _rest(more: int) -> list[str]:

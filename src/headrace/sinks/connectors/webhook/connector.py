@@ -15,7 +15,6 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-from headrace import __version__
 from headrace.formats.options import validate
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, WARNING, Finding
@@ -61,7 +60,7 @@ class WebhookSink(AlertSink):
             **headers(self._options, self._where),
             **signed(keys(self._options.secret, self._where), letter.id, int(time.time()), body),
             "Content-Type": "application/json",
-            "User-Agent": f"headrace/{__version__}",
+            "User-Agent": "headrace",
         }
         status, after, answer = self._asked(to, given, body)
         if 200 <= status < 300:
@@ -177,6 +176,8 @@ class WebhookSink(AlertSink):
             raise
         finally:
             timer.cancel()
+        if late.is_set():  # what was read until then may be cut off
+            raise TimeoutError
 
     def _unreached(self, to: Address, error: Exception) -> Again:
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
