@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alert_receivers import HookReceiver
 from hook_sinks import Hooks
 from sink_stores import DuckdbStore, PostgresStore, Store
 
+from alert_receivers import HookReceiver
 from headrace.testing.postgres import PostgresServer
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alert_receivers import HANG_UP, MailServer, certified
 from sink_histories import Row, View, delivery, view, weighted
 
+from alert_receivers import HANG_UP, MailServer, certified
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK
 from headrace.sinks.connectors.mail.connector import MailSink

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alert_receivers import HANG_UP, SILENT, TRICKLE, HookReceiver, Request, contents, once
 from hook_sinks import KEY, SECRET, WHERE, Hooks, as_told, begun, caught, changed, sales, until_taken
 from sink_histories import EVERY_TYPE, Row, delivery, transfers, view, weighted
 
+from alert_receivers import HANG_UP, SILENT, TRICKLE, HookReceiver, Request, contents, once
 from headrace.model.errors import HeadraceError
 from headrace.sinks.connectors.webhook import signature
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alert_receivers import HookReceiver, certified
 from hook_sinks import Hooks, begun, caught, changed, sales, until_taken
 
+from alert_receivers import HookReceiver, certified
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, WARNING
 
