@@ -13,6 +13,7 @@ from sink_histories import EVERY_TYPE, Row, View, delivery, view, weighted
 
 from headrace.formats.types import spelled
 from headrace.model.errors import HeadraceError
+from headrace.sinks.alerts.sink import AlertSink
 from headrace.sinks.connectors.webhook.connector import WebhookSink
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -44,23 +45,23 @@ def sales(*rows: Row, key: tuple[str, ...] = ("id",), name: str = "sales") -> Vi
     return made
 
 
-def begun(sink: WebhookSink, *views: View, commit: int = 1) -> WebhookSink:
+def begun(sink: AlertSink, *views: View, commit: int = 1) -> AlertSink:
     """The sink after the first contents of these views."""
     sink.write(delivery(commit, views, replacements={v.schema.name: v.whole() for v in views}))
     return sink
 
 
-def changed(sink: WebhookSink, some: View, commit: int, *rows: tuple[Row, int]) -> None:
+def changed(sink: AlertSink, some: View, commit: int, *rows: tuple[Row, int]) -> None:
     sink.write(delivery(commit, [some], deltas={some.schema.name: weighted(some.schema, rows)}))
 
 
-def caught(sink: WebhookSink, some: View, commit: int, *rows: tuple[Row, int]) -> HeadraceError:
+def caught(sink: AlertSink, some: View, commit: int, *rows: tuple[Row, int]) -> HeadraceError:
     with pytest.raises(HeadraceError) as found:
         changed(sink, some, commit, *rows)
     return found.value
 
 
-def until_taken(sink: WebhookSink, seconds: float = 5.0) -> None:
+def until_taken(sink: AlertSink, seconds: float = 5.0) -> None:
     """As the sink's thread does: again and again until nothing is in the way."""
     end = time.monotonic() + seconds
     while True:

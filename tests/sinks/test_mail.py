@@ -13,16 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sink_histories import Row, View, delivery, view, weighted
+from hook_sinks import WHERE, begun, caught, changed, sales, until_taken
 
 from alert_receivers import HANG_UP, MailServer, certified
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK
 from headrace.sinks.connectors.mail.connector import MailSink
-
-KEY = ("id", "bigint", lambda rng: 0)
-NOTE = ("note", "string", lambda rng: "")
-WHERE = "sinks/alerts.yaml"
 
 
 @pytest.fixture
@@ -55,38 +51,6 @@ def sinks(tmp_path: Path, server: MailServer) -> Iterator[Sinks]:
     yield found
     for sink in found.made:
         sink.close()
-
-
-def sales(*rows: Row, name: str = "sales", key: tuple[str, ...] = ("id",)) -> View:
-    made = view(name, [KEY, NOTE], key)
-    made.rows = list(rows)
-    return made
-
-
-def begun(sink: MailSink, *views: View) -> MailSink:
-    sink.write(delivery(1, views, replacements={v.schema.name: v.whole() for v in views}))
-    return sink
-
-
-def changed(sink: MailSink, some: View, commit: int, *rows: tuple[Row, int]) -> None:
-    sink.write(delivery(commit, [some], deltas={some.schema.name: weighted(some.schema, rows)}))
-
-
-def caught(sink: MailSink, some: View, commit: int, *rows: tuple[Row, int]) -> HeadraceError:
-    with pytest.raises(HeadraceError) as found:
-        changed(sink, some, commit, *rows)
-    return found.value
-
-
-def until_taken(sink: MailSink) -> None:
-    end = time.monotonic() + 5
-    while True:
-        try:
-            sink.ready()
-            return
-        except HeadraceError:
-            assert time.monotonic() < end
-            time.sleep(0.02)
 
 
 # ---- what is told
