@@ -68,8 +68,11 @@ class DeadLetters:
     def ls(self, sink: str) -> list[DeadLetter]:
         """Oldest first. Raises ``sink.unknown``."""
         with self._opened(sink) as outbox:
-            rows: list[tuple[Any, ...]] = outbox.execute(_DEAD).fetchall()
-        return [DeadLetter(sink, *row[:6], recipients=tuple(orjson.loads(row[6] or "[]"))) for row in rows]
+            found = outbox.execute(_DEAD).fetchall()
+        return [
+            DeadLetter(sink, number, view, commit, rows, at_us, reason, tuple(orjson.loads(rest or "[]")))
+            for number, view, commit, rows, at_us, reason, rest in found
+        ]
 
     def show(self, sink: str, number: int) -> tuple[DeadLetter, list[str]]:
         """A dead letter, and its messages as JSON text. Raises ``sink.unknown``, ``sink.letter``."""
