@@ -137,8 +137,8 @@ def test_first_contents_are_told_when_asked_for(sinks: Hooks, receiver: HookRece
     some = sales(*((number, "x") for number in range(2500)))
     begun(sinks.opened(initial="send"), some)
     told = receiver.told()
-    assert [(t["initial"], t["part"], t["parts"], len(t["entered"])) for t in told] == [
-        (True, 1, 3, 1000), (True, 2, 3, 1000), (True, 3, 3, 500),
+    assert [(t["initial"], t["part"], t["last"], len(t["entered"])) for t in told] == [
+        (True, 1, False, 1000), (True, 2, False, 1000), (True, 3, True, 500),
     ]  # fmt: skip
     assert contents(told) == {"sales": as_told(some)}
 

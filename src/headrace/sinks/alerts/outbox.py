@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -123,19 +124,20 @@ class Outbox:
     ) -> None:
         """All that a delivery says, and its frontier, durably. ``dead``: what cannot be told, and why."""
         now_us = time.time_ns() // 1000
-        rows: list[tuple[Any, ...]] = [
-            (one.id, one.view, commit, one.body, *one.counts, now_us, None, None) for one in found
-        ]
-        rows += [(one.id, one.view, commit, one.body, *one.counts, now_us, why, now_us) for one, why in dead]
+        letters: Iterator[tuple[Message, str | None]] = chain(((one, None) for one in found), dead)
+        first = list(islice(letters, 1))
         # A delivery that tells nothing may be lost to a power cut: it comes again, and tells nothing again.
-        with self._transaction(synced=bool(rows)):
+        with self._transaction(synced=bool(first)):
             frontier, running = self._sink()
             tenure.check(running)
             self._db.executemany(  # what has the id of a message that is there already was told before
                 "insert or ignore into message"
                 " (id, view, log_commit, body, entered, left, changed, taken_us, reason, dead_us)"
                 " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
+                (
+                    (one.id, one.view, commit, one.body, *one.counts, now_us, why, None if why is None else now_us)
+                    for one, why in chain(first, letters)
+                ),
             )
             self._db.executemany("delete from view where name = ?", ((view,) for view in dropped))
             self._db.executemany(

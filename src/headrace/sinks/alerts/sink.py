@@ -8,7 +8,8 @@ from __future__ import annotations
 import random
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from headrace.catalog.project import STATE
@@ -118,18 +119,19 @@ class AlertSink(Sink):
             self.check(target)
         due = pending(delivery, outbox.frontier(), outbox.held(), checked)
         due, bad = sifted(due, checked, untellable)
-        found: list[Message] = []
+        told: list[Iterator[Message]] = []
         for view, table in due.replacements.items():
             if self._alerts.initial == "send":
-                found += self._messages(checked[view], happened(checked[view], table, ["enter"]), due.commit, True)
+                told.append(self._messages(checked[view], happened(checked[view], table, ["enter"]), due.commit, True))
             else:
                 bad.pop(view, None)
         for view, table in due.deltas.items():
-            found += self._messages(checked[view], happened(checked[view], table, self._alerts.on), due.commit, False)
+            changes = happened(checked[view], table, self._alerts.on)
+            told.append(self._messages(checked[view], changes, due.commit, False))
         outbox.take(
             self._tenure,
             delivery.commit,
-            found,
+            chain.from_iterable(told),
             [checked[view] for view in due.replacements],
             due.dropped,
             [dead for view, rows in bad.items() for dead in self._dead(checked[view], rows, due.commit)],
@@ -154,9 +156,9 @@ class AlertSink(Sink):
             raise HeadraceError("internal", "a sink is written to before it is open", where=self._where)
         return self._kept
 
-    def _messages(self, target: Target, found: list[Happening], commit: int, initial: bool) -> list[Message]:
+    def _messages(self, target: Target, found: Iterator[Happening], commit: int, initial: bool) -> Iterator[Message]:
         each = self._alerts.per == "row"
-        return list(messages(target, found, commit, self._about, each=each, initial=initial))
+        return messages(target, found, commit, self._about, each=each, initial=initial)
 
     def _dead(self, target: Target, rows: list[Unheld], commit: int) -> list[tuple[Message, str]]:
         """Rows that cannot be told, as dead letters."""
