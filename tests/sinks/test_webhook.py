@@ -314,7 +314,7 @@ def test_drop_removes_the_outbox(sinks: Hooks, tmp_path: Path) -> None:
 
 
 def test_a_sender_killed_at_any_moment_loses_nothing_and_repeats_by_id(receiver: HookReceiver, tmp_path: Path) -> None:
-    seed, count, kills = 20, 60, 6
+    seed, count, kills = 20, 40, 4
     rng = random.Random(seed)
     script = Path(__file__).with_name("alert_writer.py")
     environment = {**os.environ, "HOOK_SECRET": SECRET}

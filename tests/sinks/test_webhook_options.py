@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hook_sinks import Hooks, begun, caught, changed, sales, until_taken
+from hook_sinks import WHERE, Hooks, begun, caught, changed, sales, until_taken
 
 from alert_receivers import HookReceiver, certified
 from headrace.model.errors import HeadraceError
@@ -98,6 +98,7 @@ def test_a_receiver_must_prove_who_it_is(sinks: Hooks, tmp_path: Path) -> None:
         ({"on": "sometimes"}, "config.invalid", "'enter', 'leave' or 'change'"),
         ({"at_most": "often"}, "config.invalid", "10/hour"),
         ({"retry_for": "0s"}, "config.invalid", "30m, 12h or 3d"),
+        ({"allow": [1]}, "config.invalid", "'allow[0]'"),
         ({"sekret": "x"}, "config.unknown_key", "did you mean 'secret'?"),
     ],
 )  # fmt: skip
@@ -134,3 +135,12 @@ def test_an_examination_connects_and_sends_nothing(sinks: Hooks, receiver: HookR
         with pytest.raises(HeadraceError) as found:
             list(sinks(url=url).examine())
         assert found.value.code == code
+
+
+def test_a_file_of_certificates_that_is_none_is_told(sinks: Hooks, tmp_path: Path) -> None:
+    (tmp_path / "empty.pem").write_text("")
+    for name in ("empty.pem", "missing.pem"):
+        with pytest.raises(HeadraceError) as found:
+            list(sinks(url="https://127.0.0.1:1/", ca=name).examine())
+        assert (found.value.code, found.value.where) == ("config.invalid", WHERE)
+        assert name in found.value.what

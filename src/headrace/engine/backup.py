@@ -32,6 +32,7 @@ from headrace.log.segment import Segment, read_mark
 from headrace.model.errors import HeadraceError
 from headrace.serve.quarantine import FOLDER as QUARANTINE
 from headrace.serve.snapshot import catalog_path
+from headrace.sinks.alerts import FOLDER as OUTBOX
 from headrace.sinks.alerts import outbox
 
 LAYOUT = 1
@@ -151,7 +152,7 @@ def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]
 
 def _outboxes(home: Path) -> list[str]:
     """Those of sinks that tell of changes: files that are written while they are copied."""
-    return sorted(path.relative_to(home).as_posix() for path in (home / outbox.FOLDER).glob("*.db"))
+    return sorted(path.relative_to(home).as_posix() for path in (home / OUTBOX).glob("*.db"))
 
 
 def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int]]:
@@ -167,7 +168,7 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
     for name, after in zip(names, [*names[1:], None], strict=True):
         used = Segment(home / _LOG / after).header.previous_length if after else mark.offset
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
-    taken = (_LOG, _STATE, QUARANTINE, outbox.FOLDER, "lock")
+    taken = (_LOG, _STATE, QUARANTINE, OUTBOX, "lock")
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
         elsewhere = inside.parts[0] in taken or inside.name.startswith("catalog.")

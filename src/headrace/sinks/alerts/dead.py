@@ -15,7 +15,7 @@ import orjson
 from headrace.catalog.document import did_you_mean
 from headrace.catalog.project import STATE
 from headrace.model.errors import HeadraceError
-from headrace.sinks.alerts.outbox import FOLDER
+from headrace.sinks.alerts import FOLDER
 
 # The messages of one letter are dead together; a row that nothing could be made of is a letter of its own.
 _DEAD = """

@@ -24,7 +24,6 @@ from headrace.sinks.alerts.options import Rate
 from headrace.sinks.target import Held, Target
 from headrace.sinks.tenure import Tenure
 
-FOLDER = "outbox"  # within what is kept of a project
 LAYOUT = 1
 LETTER_MESSAGES = 1_000  # so many messages become one letter at most
 _SCHEMA = """

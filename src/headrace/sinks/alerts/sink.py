@@ -6,6 +6,7 @@ Who is told keeps nothing that could be read back, so the frontier is kept in th
 from __future__ import annotations
 
 import random
+import ssl
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,10 @@ from pathlib import Path
 from headrace.catalog.project import STATE
 from headrace.model.delivery import Delivery
 from headrace.model.errors import HeadraceError
+from headrace.sinks.alerts import FOLDER
 from headrace.sinks.alerts.happened import Happening, Message, happened, messages, unsayable, untellable
 from headrace.sinks.alerts.options import AlertOptions
-from headrace.sinks.alerts.outbox import FOLDER, Letter, Outbox
+from headrace.sinks.alerts.outbox import Letter, Outbox
 from headrace.sinks.base import Sink
 from headrace.sinks.quarantine import Unheld, sifted
 from headrace.sinks.target import Target, other_history, pending, targets
@@ -149,6 +151,20 @@ class AlertSink(Sink):
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         self._tenure.left()
+
+    def tls(self) -> ssl.SSLContext:
+        """How a receiver must prove who it is. Raises ``config.invalid`` for a ``ca`` that is none."""
+        ca = self._alerts.ca
+        try:
+            return ssl.create_default_context(cafile=str(self._base / Path(ca).expanduser()) if ca else None)
+        except OSError as error:
+            raise HeadraceError(
+                "config.invalid",
+                f"'ca' names {ca}, which is no file of certificates",
+                where=self._where,
+                why=error.strerror or str(error),
+                next="a path starts at the project folder; the file is PEM",
+            ) from error
 
     @property
     def _outbox(self) -> Outbox:

@@ -129,22 +129,18 @@ class MailSink(AlertSink):
         try:
             if options.security == "tls":
                 self._session = smtplib.SMTP_SSL(
-                    options.host, options.at, timeout=options.timeout_s, context=self._tls()
+                    options.host, options.at, timeout=options.timeout_s, context=self.tls()
                 )
             else:
                 self._session = smtplib.SMTP(options.host, options.at, timeout=options.timeout_s)
             if options.security == "starttls":
-                self._session.starttls(context=self._tls())
+                self._session.starttls(context=self.tls())
             if options.user is not None and options.password is not None:
                 self._session.login(resolve(options.user, self._where), resolve(options.password, self._where))
         except (smtplib.SMTPException, OSError) as error:
             self._disconnect(ask=False)
             raise self._unreached(error) from error
         return self._session
-
-    def _tls(self) -> ssl.SSLContext:
-        ca = self._options.ca
-        return ssl.create_default_context(cafile=str(self._base / Path(ca).expanduser()) if ca else None)
 
     def _unreached(self, error: Exception) -> Again:
         if isinstance(error, smtplib.SMTPAuthenticationError):

@@ -131,6 +131,7 @@ class WebhookSink(AlertSink):
 
     def _connect(self, to: Address) -> http.client.HTTPConnection:
         """To one of the addresses that were looked at, so that no other look-up can lead elsewhere."""
+        tls = self.tls() if to.secure else None
         numbers = reachable(to, self._options.allow, self._where)
         made = http.client.HTTPConnection(to.host, to.port)
         failed: OSError = OSError("it has no address")
@@ -141,7 +142,7 @@ class WebhookSink(AlertSink):
                 failed = error
                 continue
             try:
-                made.sock = self._tls().wrap_socket(plain, server_hostname=to.host) if to.secure else plain
+                made.sock = plain if tls is None else tls.wrap_socket(plain, server_hostname=to.host)
             except OSError as error:
                 plain.close()
                 raise self._unreached(to, error) from error
@@ -151,10 +152,6 @@ class WebhookSink(AlertSink):
             self._connection = made
             return made
         raise self._unreached(to, failed) from failed
-
-    def _tls(self) -> ssl.SSLContext:
-        ca = self._options.ca
-        return ssl.create_default_context(cafile=str(self._base / Path(ca).expanduser()) if ca else None)
 
     @contextmanager
     def _deadline(self, connection: http.client.HTTPConnection) -> Iterator[None]:
