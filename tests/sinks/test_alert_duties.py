@@ -91,11 +91,12 @@ def test_an_older_instance_is_refused(place: tuple[Make, Callable[[], int]]) -> 
     before = count()
     for _ in range(2):
         with pytest.raises(HeadraceError) as caught:
-            changed(first, some, 2, ((2, "b"), 1))
+            changed(first, some, 9, ((9, "old"), 1))
         assert caught.value.code == "sink.fenced"
     assert count() == before
     changed(second, some, 2, ((2, "b"), 1))
     assert count() == before + 1
+    assert make().open() == 2
 
 
 def test_a_delivery_that_comes_again_is_told_once(place: tuple[Make, Callable[[], int]]) -> None:

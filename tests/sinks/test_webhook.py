@@ -26,6 +26,7 @@ from sink_histories import EVERY_TYPE, Row, delivery, transfers, view, weighted
 from alert_receivers import HANG_UP, SILENT, TRICKLE, HookReceiver, Request, contents, once
 from headrace.model.errors import HeadraceError
 from headrace.sinks.connectors.webhook import signature
+from headrace.sinks.connectors.webhook.connector import WebhookSink
 
 # ---- the signature
 
@@ -163,6 +164,24 @@ def test_what_a_random_history_tells_adds_up_to_the_view(
     assert len({request.id for request in receiver.requests}) == len(receiver.requests)
 
 
+def test_an_id_follows_from_sink_view_commit_and_row(receiver: HookReceiver, tmp_path: Path) -> None:
+    def ids(folder: str, name: str = "alerts", log: str = "a log", **options: Any) -> list[str]:
+        before, some = len(receiver.requests), sales()
+        given = {"url": receiver.url, "secret": SECRET, **options}
+        sink = WebhookSink(name, given, {}, base=tmp_path / folder, log=log)
+        sink.open()
+        changed(begun(sink, some), some, 2, *(((number, "x"), 1) for number in range(1500)))
+        changed(sink, some, 3, ((1, "x"), -1))
+        sink.close()
+        return [request.id for request in receiver.requests[before:]]
+
+    first = ids("a")
+    assert len(set(first)) == 3
+    assert ids("b") == first
+    for other in (ids("c", name="other"), ids("d", log="another log"), ids("e", per="row", on="leave")):
+        assert not {*first} & {*other}
+
+
 def test_what_comes_again_is_not_told_again(sinks: Hooks, receiver: HookReceiver) -> None:
     some, new = sales((1, "a")), sales((2, "b"), name="new")
     sink = begun(sinks.opened(initial="send"), some)
@@ -224,13 +243,13 @@ def test_later_changes_wait_behind_what_was_not_taken(sinks: Hooks, receiver: Ho
 def test_attempts_become_rarer_and_wait_as_the_receiver_wants(sinks: Hooks, receiver: HookReceiver) -> None:
     some = sales()
     sink = begun(sinks.opened(), some)
-    receiver.answers += [500, 500, (503, {"Retry-After": "1"}, "later")]
+    receiver.answers += [(503, {"Retry-After": "1"}, "later"), 500, 500]
     error = caught(sink, some, 2, ((1, "a"), 1))
     until_taken(sink)
     gaps = [b.at - a.at for a, b in zip(receiver.requests, receiver.requests[1:], strict=False)]
     assert len(gaps) == 3
-    assert 0.2 < gaps[0] < 0.8 and 0.45 < gaps[1] < 1.4 and 1.0 <= gaps[2] < 2.4
-    assert "HTTP 500" in error.why
+    assert 1.0 <= gaps[0] < 1.6 and 0.5 <= gaps[1] < 1.6 and 1.0 <= gaps[2] < 2.6
+    assert "HTTP 503: later" in error.why
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422])
