@@ -21,6 +21,7 @@ from headrace.sinks.alerts.happened import Happening, Message, happened, message
 from headrace.sinks.alerts.options import AlertOptions
 from headrace.sinks.alerts.outbox import Letter, Outbox
 from headrace.sinks.base import Sink
+from headrace.sinks.comparison import Comparison, Expected
 from headrace.sinks.quarantine import Unheld, sifted
 from headrace.sinks.target import Target, other_history, pending, targets
 from headrace.sinks.tenure import Tenure
@@ -139,6 +140,19 @@ class AlertSink(Sink):
             [dead for view, rows in bad.items() for dead in self._dead(checked[view], rows, due.commit)],
         )
         self._send()
+
+    def compare(self, expected: Expected) -> list[Comparison]:
+        """Raises ``sink.unsupported``: who was told keeps nothing that could be read."""
+        del expected
+        raise HeadraceError(
+            "sink.unsupported",
+            f"what the sink '{self.name}' has told cannot be compared with the views, or put right",
+            where=self._where,
+            why="its receiver cannot be read back",
+            next=f"headrace alerts ls {self.name}",
+        )
+
+    repair = compare
 
     def close(self) -> None:
         if self._kept is not None:
