@@ -1,4 +1,4 @@
-"""Goal: a sink that tells of changes is given every published step by itself, however far it is behind.
+"""Goal: a sink that tells of changes is given every published step by itself, however far it is behind, also while a view fails.
 
 Method: a pipeline stepped by hand, the sink's turns taken by hand, a real receiver: what came and went again between two
 turns must have been told, and what was told must add up to the view after every step.
@@ -66,6 +66,26 @@ def test_what_came_and_went_while_the_sink_was_behind_is_told(spark: Any, tmp_pa
         for commit, expected in after.items():
             assert contents(m for m in told if m["commit"] <= commit)["large"] == expected, commit
         assert {"id": 2, "amount": 200} in told[1]["entered"] and {"id": 2, "amount": 200} in told[2]["left"]
+        # A view that fails from its beginning, one that goes and one that is edited: nor do they.
+        shop.define({"large": LARGE, "small": SMALL, "broken": "SELECT id, 1 / (amount - 700) AS x FROM orders"})
+        for change in ({"insert": [[4, 400]]}, {"delete": [[4]]}):
+            stepped(shop, {"orders": change})
+        shop.define({"large": LARGE})
+        for change in ({"insert": [[5, 500]]}, {"delete": [[5]]}):
+            stepped(shop, {"orders": change})
+        before = len(receiver.requests)
+        caught_up(deliver)
+        told = [(message["view"], message["entered"], message["left"]) for message in receiver.told()[before:]]
+        came, went = (lambda number: [{"id": number, "amount": 100 * number}]), list[Any]()
+        assert told == [("large", came(n), went) if n > 0 else ("large", went, came(-n)) for n in (4, -4, 5, -5)]
+        stepped(shop, {"orders": {"insert": [[6, 600]]}})
+        stepped(shop, {"orders": {"delete": [[6]]}})
+        shop.define({"large": LARGE.replace("100", "600")})
+        stepped(shop, {"orders": {"insert": [[8, 800]]}})
+        before = len(receiver.requests)
+        caught_up(deliver)
+        assert [m.get("initial", False) for m in receiver.told()[before:]] == [True]
+        assert {row["id"] for row in receiver.told()[-1]["entered"]} == {1, 8}
         receiver.answers.append(410)
         stepped(shop, {"orders": {"upsert": [[1, 900]]}})
         assert deliver.turn() is None  # it ends: to go on would not help
