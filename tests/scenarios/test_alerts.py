@@ -110,18 +110,25 @@ def test_what_happens_in_a_view_is_told_once_it_has_happened(
             push(endpoint, (2, "south", 5))
             push(endpoint, (4, "west", 500))
             until(lambda: any(event["event"] == "sink.failed" for event in told))
-            assert len(mails.mails) >= 4  # one receiver that is down holds up nobody
+            until(lambda: len(mails.mails) == 5)  # one receiver that is down holds up nobody
             (failed,) = [event["error"] for event in told if event["event"] == "sink.failed"]
             assert (failed["code"], failed["where"]) == ("sink.refused", "sinks/hook.yaml")
             assert "HTTP 503" in failed["why"]
             headrace(shop, "backup", str(tmp_path / "backup"))
+        headrace(tmp_path, "restore", str(tmp_path / "backup"), str(tmp_path / "again"))
+        assert headrace(tmp_path / "again", "alerts", "ls")["waiting"] == {"hook": 1, "mail": 0}
         hook.usual = 204
+        hook.answers.append((400, {}, "not this one"))
         with up(shop) as (endpoint, _):
+            until(lambda: not hook.answers)
+            (known,) = [s for s in headrace(shop, "status")["sinks"] if s["name"] == "hook"]
+            assert known["quarantined"] == {"large": 1}
+            assert known["quarantine"] == {"what": "it could not tell", "where": "`headrace alerts ls hook`"}
+            assert headrace(shop, "alerts", "replay", "hook", "--all") == {"replayed": 1}
             push(endpoint, (2, "south", 200), (5, "west", 1))
             push(endpoint, (6, "east", 101), of="")  # of all views and sinks
     messages = once(hook.requests)
-    commits = [message["commit"] for message in messages]
-    assert commits == sorted(after)
+    assert sorted(message["commit"] for message in messages) == sorted(after)
     for commit, expected in after.items():
         assert contents(m for m in messages if m["commit"] <= commit) == {"large": expected}, commit
     assert messages[1]["changed"] == [

@@ -5,6 +5,7 @@ Method: addresses in every spelling; a real receiver with and without TLS. No se
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,23 @@ def test_a_file_of_certificates_that_is_none_is_told(sinks: Hooks, tmp_path: Pat
             list(sinks(url="https://127.0.0.1:1/", ca=name).examine())
         assert (found.value.code, found.value.where) == ("config.invalid", WHERE)
         assert name in found.value.what
+
+
+def test_a_host_is_looked_up_once_for_a_connection(
+    sinks: Hooks, receiver: HookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    look_up = socket.getaddrinfo
+
+    def looking(host: str, *more: Any, **options: Any) -> Any:
+        asked.append(host)
+        return look_up(host, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looking)
+    some = sales()
+    sink = begun(sinks.opened(url=f"http://localhost:{receiver.port}/x"), some)
+    changed(sink, some, 2, ((1, "a"), 1))
+    changed(sink, some, 3, ((2, "b"), 1))
+    assert len(receiver.requests) == 2
+    assert asked.count("localhost") == 1  # then an address, which nobody can have changed meanwhile
+    assert {*asked} <= {"localhost", "127.0.0.1", "::1"}

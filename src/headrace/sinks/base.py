@@ -17,6 +17,8 @@ class Sink(ABC):
     name: str
     quarantined: Mapping[str, int]
     """View -> its rows that the store cannot hold: they are in its quarantine. Known once it is open."""
+    quarantine: tuple[str, str] = "its store cannot hold", "its table headrace_quarantine"
+    """What is said of those rows to the user, and where he finds them."""
     anew: str = ""
     """Why what the store held at ``open`` was not of this log; empty when it was, or when there was nothing."""
     apart = False

@@ -67,6 +67,7 @@ class AlertSink(Sink):
     ) -> None:
         self.name = name
         self.quarantined: Mapping[str, int] = {}
+        self.quarantine = "it could not tell", f"`headrace alerts ls {name}`"
         self._alerts, self._where, self._base = options, where, base or Path.cwd()
         self._keys = {view: tuple(key) for view, key in keys.items()}
         self._about = (log, project, name)

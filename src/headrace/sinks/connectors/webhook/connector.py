@@ -156,14 +156,15 @@ class WebhookSink(AlertSink):
     @contextmanager
     def _deadline(self, connection: http.client.HTTPConnection) -> Iterator[None]:
         """The whole of a request is bounded, however slowly its answer trickles in."""
-        late = threading.Event()
+        late, used = threading.Event(), connection.sock  # which an answer that ends the connection takes away
 
         def end() -> None:
             late.set()
             with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                used.shutdown(socket.SHUT_RDWR)
 
         timer = threading.Timer(self._options.timeout_s, end)
+        timer.daemon = True
         timer.start()
         try:
             yield
