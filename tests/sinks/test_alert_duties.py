@@ -137,7 +137,7 @@ def test_views_come_and_go(place: tuple[Make, Callable[[], int]]) -> None:
 
 
 def test_an_outbox_that_is_beyond_the_log_begins_anew(place: tuple[Make, Callable[[], int]]) -> None:
-    make, _ = place
+    make, count = place
     begun(opened(make), sales((1, "a")), commit=5).close()
     sink = make()
     assert sink.open(3) is None
@@ -145,6 +145,9 @@ def test_an_outbox_that_is_beyond_the_log_begins_anew(place: tuple[Make, Callabl
     assert sink.held() == {}
     begun(sink, sales((1, "a")), commit=3)
     assert sink.open(3) == 3
+    before = count()
+    changed(sink, sales((1, "a")), 5, ((2, "other"), 1))  # a commit that has said something else before
+    assert count() == before + 1
 
 
 @pytest.mark.parametrize(

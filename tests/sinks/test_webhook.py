@@ -283,7 +283,9 @@ def test_what_is_tried_for_too_long_becomes_a_dead_letter(sinks: Hooks, receiver
     assert sink.quarantined == {"sales": 1}
 
 
-def test_a_row_that_json_cannot_carry_becomes_a_dead_letter(sinks: Hooks, receiver: HookReceiver) -> None:
+def test_a_row_that_json_cannot_carry_becomes_a_dead_letter(
+    sinks: Hooks, receiver: HookReceiver, tmp_path: Path
+) -> None:
     import pyarrow as pa
 
     some = sales()
@@ -297,6 +299,11 @@ def test_a_row_that_json_cannot_carry_becomes_a_dead_letter(sinks: Hooks, receiv
         {"view": "sales", "commit": 2, "entered": [{"id": 2, "note": "b"}], "left": [], "changed": []}
     ]
     assert sink.quarantined == {"sales": 1}
+    (tmp_path / "headrace.yaml").write_text("name: shop\n")
+    command = [str(Path(sys.executable).with_name("headrace")), "alerts", "show", "alerts", "2"]
+    for more in ([], ["--json"]):
+        done = subprocess.run([*command, *more], cwd=tmp_path, check=True, capture_output=True, text=True)
+        assert "note: the text is not valid UTF-8" in done.stdout and r"a\\xff" in done.stdout
 
 
 def test_more_than_may_be_sent_waits_for_its_turn(sinks: Hooks, receiver: HookReceiver) -> None:

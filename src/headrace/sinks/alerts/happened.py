@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -122,13 +123,21 @@ def _parts(found: Iterator[Happening], size: int) -> Iterator[tuple[list[Happeni
 
 
 def unsayable(target: Target, row: Unheld, commit: int, about: Iterable[str]) -> Message:
-    """A row that JSON cannot carry, as a message all the same: what is no text has an escape in it."""
-    entered = row.weight > 0
-    field, copies = FIELDS["enter" if entered else "leave"], abs(row.weight)
-    head = orjson.dumps({"view": target.view, "commit": commit})[:-1].decode()
-    body = f'{head},"{field}":[{",".join([row.contents] * copies)}]}}'
-    unique = hashlib.sha256("\n".join([*about, str(target.version), body]).encode()).hexdigest()[:32]
-    return Message(f"msg_{unique}", target.view, body.encode(), (copies, 0, 0) if entered else (0, copies, 0))
+    """A row that JSON cannot carry, as a message all the same: a byte that is no text is spelled ``\\xff`` in it."""
+    entered, copies = row.weight > 0, abs(row.weight)
+    field = FIELDS["enter" if entered else "leave"]
+    told = {"view": target.view, "commit": commit, field: [_spelled(json.loads(row.contents))] * copies}
+    unique = hashlib.sha256(orjson.dumps([*about, target.version, told])).hexdigest()[:32]
+    counts = (copies, 0, 0) if entered else (0, copies, 0)
+    return Message(f"msg_{unique}", target.view, orjson.dumps(told), counts)
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {name: _spelled(inner) for name, inner in value.items()}
+    return [_spelled(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _rows(target: Target, table: pa.Table) -> Iterator[tuple[dict[str, Any], int]]:

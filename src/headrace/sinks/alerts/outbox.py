@@ -27,8 +27,9 @@ from headrace.sinks.tenure import Tenure
 LAYOUT = 1
 LETTER_MESSAGES = 1_000  # so many messages become one letter at most
 _SCHEMA = """
-create table sink (layout integer not null, generation integer not null, frontier integer) strict;
-insert into sink values (1, 0, null);
+create table sink (layout integer not null, generation integer not null, frontier integer, history integer not null)
+    strict;
+insert into sink values (1, 0, null, 0);
 create table view (name text primary key, version integer not null, log_commit integer, key text not null,
     declared integer not null) strict;
 create table message (number integer primary key autoincrement, id text not null unique, view text not null,
@@ -60,16 +61,20 @@ class Letter:
 
 
 class Outbox:
-    """The file ``path``, which is made. From one thread; other processes may read it and call dead letters back."""
+    """The file ``path``, which is made. From one thread; other processes may read it and call dead letters back.
 
-    def __init__(self, path: Path, where: str = "") -> None:
-        self._path, self._where = path, where
+    ``check``: whether it is read through for damage.
+    """
+
+    def __init__(self, path: Path, *, check: bool = True) -> None:
+        self._path = path
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = not path.exists()
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
         if new:
             path.chmod(0o600)  # it holds rows
-        self._check()
+        if check:
+            self._check()
         self._db.execute("pragma journal_mode=wal")
         with self._transaction(synced=True):
             if not self._rows("select 1 from sqlite_master where name = 'sink'"):
@@ -99,8 +104,12 @@ class Outbox:
     def begin_anew(self) -> None:
         """The commits are those of another log from now on: no view is known. What waits to be sent stays."""
         with self._transaction(synced=True):
-            self._db.execute("update sink set frontier = null")
+            self._db.execute("update sink set frontier = null, history = history + 1")
             self._db.execute("delete from view")
+
+    def history(self) -> int:
+        """How often it has begun anew: the same commits say other things then."""
+        return int(self._rows("select history from sink")[0][0])
 
     def frontier(self) -> int | None:
         return self._sink()[0]
@@ -125,8 +134,9 @@ class Outbox:
         now_us = time.time_ns() // 1000
         letters: Iterator[tuple[Message, str | None]] = chain(((one, None) for one in found), dead)
         first = list(islice(letters, 1))
+        views = [(it.view, it.version, commit, orjson.dumps(it.key).decode(), it.declared) for it in replaced]
         # A delivery that tells nothing may be lost to a power cut: it comes again, and tells nothing again.
-        with self._transaction(synced=bool(first)):
+        with self._transaction(synced=bool(first or views)):
             frontier, running = self._sink()
             tenure.check(running)
             self._db.executemany(  # what has the id of a message that is there already was told before
@@ -139,10 +149,7 @@ class Outbox:
                 ),
             )
             self._db.executemany("delete from view where name = ?", ((view,) for view in dropped))
-            self._db.executemany(
-                "insert or replace into view values (?, ?, ?, ?, ?)",
-                ((it.view, it.version, commit, orjson.dumps(it.key).decode(), it.declared) for it in replaced),
-            )
+            self._db.executemany("insert or replace into view values (?, ?, ?, ?, ?)", views)
             self._db.execute("update sink set frontier = ?", (max(commit, frontier or 0),))
 
     # -- sending

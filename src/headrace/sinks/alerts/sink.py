@@ -70,7 +70,7 @@ class AlertSink(Sink):
         self.quarantine = "it could not tell", f"`headrace alerts ls {name}`"
         self._alerts, self._where, self._base = options, where, base or Path.cwd()
         self._keys = {view: tuple(key) for view, key in keys.items()}
-        self._about = (log, project, name)
+        self._about: tuple[str, ...] = (log, project, name)
         self._path = self._base / STATE / FOLDER / f"{name}.db"
         self._tenure = Tenure(where)
         self._kept: Outbox | None = None
@@ -95,11 +95,12 @@ class AlertSink(Sink):
     def open(self, end: int | None = None) -> int | None:
         """Also sends what was waiting. Raises as ``write`` does, ``state.corrupt`` and ``state.layout``."""
         self.close()
-        self._kept = outbox = Outbox(self._path)
+        self._kept = outbox = Outbox(self._path, check=self._tenure.generation is None)
         reached = outbox.take_over(self._tenure)
         self.anew = other_history(reached, None, "", end)
         if self.anew:
             outbox.begin_anew()
+        self._about = (*self._about[:3], str(outbox.history()))
         self._send()
         return outbox.frontier()
 
@@ -236,7 +237,7 @@ class AlertSink(Sink):
 
     def _told(self, again: Again, wait_s: float) -> HeadraceError:
         error = again.error
-        later = f"it is sent again in {max(wait_s, 1):.0f} s, as often as it takes; nothing is lost"
+        later = f"it is sent again in {max(wait_s, 1):.0f} s; nothing is lost"
         return HeadraceError(
             error.code,
             error.what,
