@@ -15,6 +15,8 @@ import pytest
 from hook_sinks import Hooks, begun, changed, sales
 
 from alert_receivers import HookReceiver, MailServer
+from headrace.model.errors import HeadraceError
+from headrace.sinks.alerts.dead import DeadLetters
 from headrace.sinks.connectors.mail.connector import MailSink
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
@@ -50,9 +52,12 @@ def test_dead_letters_are_listed_with_their_reasons(refused: Hooks, tmp_path: Pa
     ]
     (message,) = headrace(tmp_path, "show", "alerts", "3")["messages"]
     assert message["entered"] == [{"id": 4, "note": "d"}]
-    assert headrace(tmp_path, "show", "alerts", "2")["error"]["code"] == "sink.letter"
-    error = headrace(tmp_path, "ls", "alert")["error"]
+    error = headrace(tmp_path, "show", "alert", "3")["error"]
     assert (error["code"], error["next"]) == ("sink.unknown", "did you mean 'alerts'?")
+    for ask in (DeadLetters(tmp_path).show, DeadLetters(tmp_path).drop, DeadLetters(tmp_path).replay):
+        with pytest.raises(HeadraceError) as caught:
+            ask("alerts", 2)
+        assert caught.value.code == "sink.letter"
 
 
 def test_a_dead_letter_is_sent_again_by_its_id(refused: Hooks, receiver: HookReceiver, tmp_path: Path) -> None:

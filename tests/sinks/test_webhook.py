@@ -207,7 +207,7 @@ def test_what_comes_again_is_not_told_again(sinks: Hooks, receiver: HookReceiver
 def test_what_was_not_taken_comes_again_by_the_same_id(sinks: Hooks, receiver: HookReceiver, wrong: Any) -> None:
     some = sales()
     sink = begun(sinks.opened(timeout_s=0.3), some)
-    receiver.answers += [wrong, wrong]
+    receiver.answers.append(wrong)
     error = caught(sink, some, 2, ((1, "a"), 1))
     assert error.code == ("sink.refused" if isinstance(wrong, int) else "sink.connect")
     assert (f"HTTP {wrong}" in error.why) if isinstance(wrong, int) else (error.where == WHERE)
@@ -216,7 +216,7 @@ def test_what_was_not_taken_comes_again_by_the_same_id(sinks: Hooks, receiver: H
     until_taken(sink)
     changed(sink, some, 3, ((2, "b"), 1))
     ids = [request.id for request in receiver.requests]
-    assert ids[0] == ids[1] == ids[2] != ids[3]
+    assert ids[0] == ids[1] != ids[2]
     assert [told["commit"] for told in once(receiver.requests)] == [2, 3]
     assert sink.quarantined == {}
 
@@ -252,7 +252,7 @@ def test_attempts_become_rarer_and_wait_as_the_receiver_wants(sinks: Hooks, rece
     assert "HTTP 503: later" in error.why
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 413, 422])
+@pytest.mark.parametrize("status", [400, 401, 422])
 def test_what_is_refused_for_good_becomes_a_dead_letter(sinks: Hooks, receiver: HookReceiver, status: int) -> None:
     some = sales()
     sink = begun(sinks.opened(), some)
