@@ -219,6 +219,11 @@ class Catalog(AsideTables):
         """Steps with a number above ``after``, in order."""
         return [_step(row) for row in self._rows("select * from step where number > ? order by number", after)]
 
+    def published(self, beyond: int, most: int | None = None) -> list[StepRecord]:
+        """The first ``most`` published steps that reach beyond a commit, in order."""
+        sql = "select * from step where upto > ? and published_us is not null order by number limit ?"
+        return [_step(row) for row in self._rows(sql, beyond, -1 if most is None else most)]
+
     def last_published(self) -> StepRecord | None:
         rows = self._rows("select * from step where published_us is not null order by number desc limit 1")
         return _step(rows[0]) if rows else None

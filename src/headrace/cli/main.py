@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
     "Run a project": ("doctor", "plan", "up", "apply", "status", "stop"),
     "Read views": ("views", "show", "watch", "sql", "wait", "frontier", "groups"),
-    "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine"),
+    "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine", "alerts"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
     "Remove": ("drop",),
     "Other": ("help", "version"),
@@ -41,6 +41,10 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "quarantine": (
         "Look at what was not taken in, correct it, send it again, drop it.",
         ("list", "show", "fix", "replay", "drop"),
+    ),
+    "alerts": (
+        "Look at what a webhook or a mail could not tell, send it again, drop it.",
+        ("ls", "show", "replay", "drop"),
     ),
     "groups": (
         "Read a table's or view's changes in groups, acknowledge them.",

@@ -70,5 +70,6 @@ def _sinks(pipeline: Pipeline, end: int, frontier: int) -> list[dict[str, Any]]:
             "behind_s": pipeline.clock.behind_s(reached, end),
             "state": "failed" if deliver.error else "running",
             "error": deliver.error.as_dict() if deliver.error else None, "quarantined": deliver.quarantined,
+            "quarantine": dict(zip(("what", "where"), deliver.sink.quarantine, strict=True)),
         })  # fmt: skip
     return found

@@ -75,6 +75,8 @@ CODES: dict[str, str] = {
     "sink.diverged": "The sink does not hold what Headrace wrote to it.",
     "sink.fenced": "Another instance has taken over this sink.",
     "sink.value": "The sink's store cannot hold a value or a name.",
+    "sink.gone": "The sink's receiver says that it takes nothing any more.",
+    "sink.letter": "A sink has no such dead letter.",
     "sink.refused": "The sink's store refused a statement.",
     "sink.unsupported": "The sink's store cannot do what was asked.",
     # consumer groups

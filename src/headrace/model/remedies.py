@@ -280,8 +280,17 @@ REMEDIES: dict[str, Remedy] = {
         "index.",
         "Change it in the view, or declare another key; `headrace quarantine list` shows what was set aside.",
     ),
+    "sink.gone": Remedy(
+        "A webhook's receiver answered HTTP 410: it takes nothing at that address any more. The sink has ended.",
+        "Name another `url` and restart: what waits in the sink's outbox goes there. Or remove the sink's file.",
+    ),
+    "sink.letter": Remedy(
+        "The number is that of another sink's letter, or the letter was sent again or dropped meanwhile.",
+        "`headrace alerts ls SINK` lists those that are there.",
+    ),
     "sink.refused": Remedy(
-        "The store refuses a statement for a reason of its own: a trigger, a constraint that was added, a full disk.",
+        "The store refuses a statement for a reason of its own: a trigger, a constraint that was added, a full disk. "
+        "Or the receiver of a webhook or a mail does not take it now.",
         "Mend what its message says; the same changes are sent again.",
     ),
     "sink.unsupported": Remedy(
