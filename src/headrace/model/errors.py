@@ -93,6 +93,13 @@ CODES: dict[str, str] = {
     "query.filter": "A filter, an order or a key does not fit the relation that is asked.",
     "query.timeout": "A query took longer than it may.",
     "query.failed": "A query could not be run.",
+    # the API
+    "api.port": "The port of the API is taken.",
+    "api.request": "A request to the API has the wrong form.",
+    "api.route": "The API has nothing at that address.",
+    "access.token": "A request has no token, or one that is not known.",
+    "access.denied": "A token's role does not allow what was asked.",
+    "row.unknown": "A view has no row with that key.",
     # profile
     "profile.flame": "The flame graph of a profile cannot be drawn.",
     # internal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import socket
 
 from headrace.model.errors import HeadraceError
@@ -31,14 +30,6 @@ def listen(host: str, port: int, where: str, *, code: str, next: str) -> socket.
             next=next,
         ) from None
     return listener
-
-
-def local(host: str) -> bool:
-    """Whether only programs of this machine reach that address."""
-    try:
-        return host in LOCAL or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def hosts(host: str) -> frozenset[str]:

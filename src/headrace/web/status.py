@@ -35,6 +35,13 @@ STATUS = {
     "group.invalid": 400,
     "group.lease": 409,
     "group.position": 410,
+    "query.filter": 400,
+    "query.timeout": 504,
+    "row.unknown": 404,
+    "access.token": 401,
+    "access.denied": 403,
+    "api.request": 400,
+    "api.route": 404,
     "project.not_running": 503,
     "internal": 500,
 }

@@ -1,0 +1,33 @@
+"""Feeds: the changes of each table and view, transaction by transaction, newest first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from headrace.api import answers
+from headrace.api.project import Served, served
+from headrace.serve import newest
+
+router = APIRouter(tags=["feeds"])
+Project = Annotated[Served, Depends(served)]
+
+
+@router.get("/feeds", summary="Every table and view")
+def feeds(request: Request, project: Project) -> Response:
+    known = [{"name": r.name, "kind": r.kind} for r in project.questions.relations()]
+    return answers.json([each for each in known if project.gate.may_read(request, each["name"])])
+
+
+@router.get("/feeds/{name}/transactions", summary="Its transactions, newest first")
+def transactions(
+    project: Project,
+    name: str,
+    before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
+    after: Annotated[int, Query(ge=0, description="Of commits after this one")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+) -> Response:
+    relation = project.questions.described(name)
+    read = newest.of_view if relation.kind == "view" else newest.of_table
+    return answers.json(read(project.path, relation.name, after, before, limit))
