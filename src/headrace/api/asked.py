@@ -1,15 +1,37 @@
-"""What a request for rows asks: ``column=op.value``, ``order=a.desc,b``, ``select=a,b``, ``limit``, ``offset``."""
+"""What a request for rows asks: ``column=op.value``, ``order=a.desc,b``, ``select=a,b``, ``limit``, ``offset``; and how
+deep the values of a request may be."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from headrace.model.errors import HeadraceError
 from headrace.serve.questions import OPERATORS, Filter, Rows
 
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
 ROWS = 100  # unless it says how many
+DEPTH_MAX = 64  # of lists and objects inside each other: what writes JSON has an end to its stack
+
+
+def shallow(value: Any) -> Any:
+    """The value of a request. Raises ``ValueError`` for one that is too deep."""
+    level, depth = [value], 0
+    while level := [inner for each in level for inner in _inside(each)]:
+        depth += 1
+        if depth > DEPTH_MAX:
+            raise ValueError(f"lists and objects stand more than {DEPTH_MAX} deep inside each other")
+    return value
+
+
+Shallow = Annotated[Any, AfterValidator(shallow)]
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def rows(pairs: Iterable[tuple[str, str]], limit: int, offset: int) -> Rows:

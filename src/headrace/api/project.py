@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import Request
 
+from headrace.api.bells import Bells
 from headrace.api.who import Gate
 from headrace.serve.live import Live
 from headrace.serve.questions import Questions
@@ -25,6 +26,7 @@ class Served:
     call: Call
     questions: Questions
     live: Live
+    bells: Bells
     gate: Gate
 
     def verb(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -48,10 +48,7 @@ class OwnersToken:
 
 
 class Anyone:
-    """No token is asked for: on the loopback, for programs of this machine that name it as ``hosts`` do."""
-
-    def __init__(self, hosts: frozenset[str]) -> None:
-        self.hosts = hosts
+    """No token is asked for: on the loopback, for programs of this machine."""
 
     def find(self, token: str) -> Principal | None:
         return Principal("anyone", "admin")
@@ -101,12 +98,12 @@ class Gate:
 
     def _principal(self, request: Request) -> Principal:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if given or self._hosts is not None:
+        if given:
             return self.known(given.strip() if scheme.lower() == "bearer" else "")
         principal = self.known(request.cookies.get(COOKIE, ""))
         if request.method not in _SAFE and SAME_SITE not in request.headers:
             raise HeadraceError(
-                "access.token", "a change by cookie needs the header 'X-Headrace: 1'",
+                "access.token", "a change without a token in its header needs the header 'X-Headrace: 1'",
                 why="without it a page of another site could make your browser send it",
             )  # fmt: skip
         return principal

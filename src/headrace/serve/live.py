@@ -88,11 +88,23 @@ class Live:
             if not self._followed:
                 self._wanted.clear()
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """No more is followed: readers are told at once."""
         self._closed.set()
         self._wanted.set()
         if self._thread is not None:
             self._thread.join()
+        with self._lock:
+            followed = list(self._followed.values())
+        for each in followed:
+            each.ended = HeadraceError(
+                "project.not_running", "the project is stopping", next="follow again when it runs"
+            )
+            self.on_change(each.view)
+
+    def close(self) -> None:
+        """Once nobody reads any more."""
+        self.end()
         with self._lock:
             if self._catalog is not None:
                 self._catalog.close()
@@ -318,7 +330,7 @@ class _Followed:
                 return shared[0], shared[1], iter(shared[2])
         for _ in range(snapshot.ATTEMPTS):
             feed = snapshot.known(self._catalog, self.view).feed
-            moment = self._mirror.now([self.view])
+            moment = self._mirror.moment([self.view])
             if snapshot.known(self._catalog, self.view).feed == feed:
                 return feed, moment.commit, self._parts(feed, moment.commit, moment.contents[self.view].table())
         raise HeadraceError("state.missing", f"the view {self.view} changes faster than it can be read")

@@ -58,10 +58,12 @@ def _seen(request: Request, project: Served, told: dict[str, Any]) -> dict[str, 
         return project.gate.may_read(request, name)
 
     def only(part: dict[str, Any]) -> dict[str, Any]:
-        lists = {key: [name for name in part[key] if may(name)] for key in ("tables", "reads", "views") if key in part}
+        lists: dict[str, Any] = {
+            key: [name for name in part[key] if may(name)] for key in ("tables", "reads", "views") if key in part
+        }
         aside = part.get("quarantined")
         return {**part, **lists, **({"quarantined": {n: aside[n] for n in aside if may(n)}} if aside else {})}
 
     views = [only(view) for view in told["views"] if may(view["name"])]
-    rest = {kind: [only(part) for part in told[kind]] for kind in ("sources", "sinks") if kind in told}
+    rest: dict[str, Any] = {kind: [only(part) for part in told[kind]] for kind in ("sources", "sinks") if kind in told}
     return {**told, "views": views, **rest}

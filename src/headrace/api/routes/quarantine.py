@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from headrace.api import answers
+from headrace.api.asked import Shallow
 from headrace.api.project import Served, served
 from headrace.serve.quarantine import entries
 
@@ -22,8 +23,9 @@ def quarantine(
     request: Request, project: Project, table: str | None = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
 ) -> Response:
     found, _ = entries(project.path, table, limit)
-    may = project.gate.may_read
-    return answers.json([entry for entry in found if all(may(request, n) for n in (entry["table"], entry.get("view", entry["table"])))])
+    names = [{entry["table"], entry.get("view", entry["table"])} for entry in found]
+    known = [all(project.gate.may_read(request, name) for name in of) for of in names]
+    return answers.json([entry for entry, may in zip(found, known, strict=True) if may])
 
 
 class Replay(BaseModel, extra="forbid"):
@@ -40,7 +42,7 @@ def replay(project: Project, id: str, how: Replay | None = None) -> Response:
 class Fix(BaseModel, extra="forbid"):
     """The whole row in its place, or the text of some of its cells."""
 
-    row: dict[str, Any] | None = None
+    row: dict[str, Shallow] | None = None
     cells: dict[str, str] | None = None
     as_: As = None
 

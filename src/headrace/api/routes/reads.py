@@ -36,7 +36,7 @@ def view(request: Request, project: Project, name: Name) -> Response:
     found = described.view(project.path, name)
     told = project.verb("status")
     reads = {each["name"]: each.get("reads", []) for each in told["views"]}
-    state = next((each for each in told["views"] if each["name"] == found["name"]), {})
+    state: dict[str, Any] = next((each for each in told["views"] if each["name"] == found["name"]), {})
     may = project.gate.may_read
     return answers.json({
         **state, **found,
@@ -83,7 +83,7 @@ class Asked(BaseModel, extra="forbid"):
     """A SELECT over views and tables."""
 
     sql: str = Field(max_length=1_000_000, examples=["SELECT region, total FROM revenue ORDER BY total DESC"])
-    parameters: list[Any] = Field(default=[], max_length=1_000, description="For each ? in the text")
+    parameters: list[asked.Shallow] = Field(default=[], max_length=1_000, description="For each ? in the text")
     limit: int = Field(default=1_000, ge=0, le=answers.ROWS_MAX["arrow"])
     at: int | None = Field(default=None, ge=0)
     engine: Literal["duckdb", "spark"] = Field(default="duckdb", description="spark: in Spark's dialect, slower")
@@ -96,7 +96,9 @@ def sql(request: Request, project: Project, question: Asked) -> Response:
     if question.engine == "spark":
         return answers.json(_by_spark(project, question))
     limits = Limits(_within(question.limit, question.format), question.seconds)
-    found = project.questions.ask(question.sql, question.parameters, limits, question.at)
+    found = project.questions.ask(
+        question.sql, question.parameters, limits, question.at, lambda name: project.gate.may_read(request, name)
+    )
     return answers.table(found, question.format)
 
 
