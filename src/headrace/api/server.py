@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +21,6 @@ from headrace.web.listening import hosts, listen
 
 if TYPE_CHECKING:
     from headrace.api.project import Call
-    from headrace.serve.live import Live
-    from headrace.serve.questions import Questions
-    from headrace.web.server import ServerThread
 
 PORT = 7070
 TOKEN = Path(STATE) / "tokens" / "api"
@@ -29,58 +28,82 @@ ADDRESS = Path(STATE) / "api.json"
 
 
 class ApiServer:
-    """What `headrace up` runs beside the pipeline. ``tell`` hears ``{"event": "api.started", "url", ...}``."""
+    """What `headrace up` runs beside the pipeline. ``tell`` hears ``{"event": "api.started", "url", ...}``.
+
+    It listens from the start, and loads FastAPI and DuckDB with the first request: who asks nothing pays nothing.
+    """
 
     def __init__(self, project: Project, tell: Callable[[dict[str, Any]], None]) -> None:
         self._project, self._settings, self._tell = project, project.settings.api, tell
         self._listener: socket.socket | None = None
-        self._server: ServerThread | None = None
-        self._live: Live | None = None
-        self._questions: Questions | None = None
+        self._closing, self._closed = socket.socketpair()  # what is read becomes ready once the other end is closed
+        self._thread: threading.Thread | None = None
+        self._answering: _Answering | None = None
 
     def listen(self) -> None:
         """Before anything else starts: raises ``api.port`` when the port that is configured is taken."""
         self._listener = _listener(self._settings)
 
     def begin(self, call: Call) -> None:
-        """Answer, with the verbs that ``call`` carries out. FastAPI is loaded here: the project runs by now."""
+        """Answer, with the verbs that ``call`` carries out."""
+        assert self._listener is not None
+        path, is_open = self._project.path, self._settings.auth == "none"
+        token = None if is_open else kept_token(path / TOKEN)
+        url = _url(self._settings.host, self._listener.getsockname()[1])
+        _write(path / ADDRESS, {"url": url, "pid": os.getpid()})
+        self._thread = threading.Thread(target=self._wait, args=(self._listener, call, token), daemon=True)
+        self._thread.start()
+        where = {} if is_open else {"token_file": str(path / TOKEN)}
+        text = f"the page and the API: {url}" + ("" if is_open else f"  token in {TOKEN}")
+        self._tell({"event": "api.started", "url": url, **where, "text": text})
+
+    def _wait(self, listener: socket.socket, call: Call, token: str | None) -> None:
+        if listener in select.select([listener, self._closed], [], [])[0]:
+            try:
+                self._answering = _Answering(self._project, listener, call, token)
+            except Exception as error:  # the project goes on without it
+                listener.close()
+                self._tell({"event": "api.failed", "text": f"the API failed to start: {error}"})
+
+    def close(self) -> None:
+        """May be called at any point, also twice."""
+        (self._project.path / ADDRESS).unlink(missing_ok=True)
+        self._closing.close()
+        if self._thread is not None:
+            self._thread.join()
+        if self._answering is not None:
+            self._answering.close()
+        elif self._listener is not None:
+            self._listener.close()
+        self._closed.close()
+        self._answering = self._thread = self._listener = None
+
+
+class _Answering:
+    """The server at work, and all that it reads by."""
+
+    def __init__(self, project: Project, listener: socket.socket, call: Call, token: str | None) -> None:
         from headrace.api.app import make_app
         from headrace.api.bells import Bells
         from headrace.api.project import Served
-        from headrace.api.who import Access, Anyone, Gate, OwnersToken
+        from headrace.api.who import Anyone, Gate, OwnersToken
         from headrace.serve.live import Live
         from headrace.serve.mirror import Mirror
         from headrace.serve.questions import Questions
         from headrace.web.server import ServerThread
 
-        assert self._listener is not None
-        path, bells = self._project.path, Bells()
-        names = hosts(self._settings.host) if self._settings.auth == "none" else None
-        access: Access = Anyone() if names else OwnersToken(kept_token(path / TOKEN))
-        self._questions = Questions(Mirror(path), self._settings.memory)
-        self._live = Live(path, self._questions.mirror, bells.ring)
-        served = Served(path, call, self._questions, self._live, bells, Gate(access, names))
-        self._server = ServerThread(make_app(served), self._listener, "headrace-api")
-        url = _url(self._settings.host, self._server.port)
-        _write(path / ADDRESS, {"url": url, "pid": os.getpid()})
-        token = {} if names else {"token_file": str(path / TOKEN)}
-        text = f"the page and the API: {url}" + ("" if names else f"  token in {TOKEN}")
-        self._tell({"event": "api.started", "url": url, **token, "text": text})
+        settings, bells = project.settings.api, Bells()
+        gate = Gate(Anyone(), hosts(settings.host)) if token is None else Gate(OwnersToken(token), None)
+        self._questions = Questions(Mirror(project.path), settings.memory)
+        self._live = Live(project.path, self._questions.mirror, bells.ring)
+        served = Served(project.path, call, self._questions, self._live, bells, gate)
+        self._server = ServerThread(make_app(served), listener, "headrace-api")
 
     def close(self) -> None:
-        """May be called at any point, also twice."""
-        (self._project.path / ADDRESS).unlink(missing_ok=True)
-        if self._live is not None:
-            self._live.end()
-        if self._server is not None:
-            self._server.close()
-        elif self._listener is not None:
-            self._listener.close()
-        if self._live is not None:
-            self._live.close()
-        if self._questions is not None:
-            self._questions.close()
-        self._listener = self._server = self._live = self._questions = None
+        self._live.end()
+        self._server.close()
+        self._live.close()
+        self._questions.close()
 
 
 def _listener(settings: ApiSettings) -> socket.socket:
