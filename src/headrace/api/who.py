@@ -2,99 +2,77 @@
 
 from __future__ import annotations
 
-import hmac
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from fastapi import Request
 
-from headrace.api.actions import ACTIONS, ROLES, Action
+from headrace.api.actions import ACTIONS
+from headrace.governance.principal import Principal, allowed, require
+from headrace.governance.roles import RULES, Action, Role, Scope
 from headrace.model.errors import HeadraceError
 
 COOKIE = "headrace_token"
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
+ANYONE = Principal("anyone", Role.ADMIN)  # where no token is asked for
 _SAFE = ("GET", "HEAD")
+
+Find = Callable[[str], Principal | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
-    """Who asks. ``grants``: the relations that it is limited to; () for all."""
+class Asking:
+    """Who asks, and what they do."""
 
-    name: str
-    role: str
-    grants: tuple[str, ...] = ()
+    principal: Principal
+    action: Action
 
+    def reaches(self, relation: str) -> bool:
+        """Whether they may do it to a relation, and so know of it."""
+        return allowed(self.principal, self.action, relation)
 
-class Access(Protocol):
-    """What the API asks of who keeps the tokens."""
-
-    def find(self, token: str) -> Principal | None:
-        """Whose token it is; None for one that is not known, or not any more."""
-
-    def allowed(self, principal: Principal, action: Action, relation: str | None = None) -> bool: ...
-
-
-class OwnersToken:
-    """One token, which may do all."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def find(self, token: str) -> Principal | None:
-        return Principal("owner", "admin") if hmac.compare_digest(token.encode(), self._token.encode()) else None
-
-    def allowed(self, principal: Principal, action: Action, relation: str | None = None) -> bool:
-        return action in ROLES[principal.role]
-
-
-class Anyone:
-    """No token is asked for: on the loopback, for programs of this machine."""
-
-    def find(self, token: str) -> Principal | None:
-        return Principal("anyone", "admin")
-
-    def allowed(self, principal: Principal, action: Action, relation: str | None = None) -> bool:
-        return True
+    def require(self, relation: str | None) -> None:
+        """Raises ``view.unknown`` for a relation that they may not know of; for None, where they reach not all."""
+        require(self.principal, self.action, relation)
 
 
 class Gate:
-    """Stands before every route: finds who asks, and lets through what ``ACTIONS`` says that it may."""
+    """Stands before every route: finds who asks, and lets through what ``ACTIONS`` says that they may do.
 
-    def __init__(self, access: Access, hosts: frozenset[str] | None) -> None:
-        self.access, self._hosts = access, hosts
+    ``find`` None: nobody is asked for a token, and requests carry one of the names ``hosts``.
+    """
+
+    def __init__(self, find: Find | None, hosts: frozenset[str] = frozenset()) -> None:
+        self._find, self._hosts = find, hosts
 
     async def __call__(self, request: Request) -> None:
-        """Raises ``access.token``, ``access.denied``, and ``view.unknown`` for a relation that it may not know of."""
-        if self._hosts is not None and request.url.hostname not in self._hosts:
+        """Raises ``access.token``, ``access.denied``, and ``view.unknown`` for a relation that they may not know of.
+
+        What touches relations that are named in the body is checked by the route, by ``asking``.
+        """
+        if self._find is None and request.url.hostname not in self._hosts:
             raise HeadraceError("access.token", f"requests for the host '{request.url.hostname}' are not answered")
-        route = request.scope["route"]
-        action = ACTIONS[f"{request.method} {route.path_format}"]
-        if action == "none":
+        action = ACTIONS[f"{request.method} {request.scope['route'].path_format}"]
+        if action is None:
             return
-        principal = request.state.principal = self._principal(request)
-        if not self.access.allowed(principal, action):
-            raise HeadraceError(
-                "access.denied", f"the role {principal.role} may not do this",
-                where=f"{request.method} {request.url.path}", next="ask an admin of the project for another token",
-            )  # fmt: skip
+        principal = self._principal(request)
         relation = request.path_params.get("name")
-        if relation is not None and not self.access.allowed(principal, action, relation):
-            raise HeadraceError("view.unknown", f"there is no view or table '{relation}'")
+        if relation is None and RULES[action].scope is Scope.EACH:
+            require(replace(principal, grants=()), action)
+        else:
+            require(principal, action, relation)
+        request.state.asking = Asking(principal, action)
 
     def known(self, token: str) -> Principal:
         """Whose token it is. Raises ``access.token``."""
-        principal = self.access.find(token)
+        principal = ANYONE if self._find is None else self._find(token)
         if principal is None:
+            what = "the token is not known, is over, or was revoked" if token else "the request has no token"
             raise HeadraceError(
-                "access.token", "the token is wrong" if token else "the request has no token",
+                "access.token", what,
                 next="send the header 'Authorization: Bearer TOKEN'; the owner's is in .headrace/tokens/api",
             )  # fmt: skip
         return principal
-
-    def may_read(self, request: Request, relation: str) -> bool:
-        """Whether who asks may know of a relation."""
-        principal: Principal = request.state.principal
-        return self.access.allowed(principal, "read", relation)
 
     def _principal(self, request: Request) -> Principal:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -107,3 +85,9 @@ class Gate:
                 why="without it a page of another site could make your browser send it",
             )  # fmt: skip
         return principal
+
+
+def asking(request: Request) -> Asking:
+    """Who asks; for routes that need a token."""
+    found: Asking = request.state.asking
+    return found

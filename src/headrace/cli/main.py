@@ -25,7 +25,7 @@ headrace watch VIEW              # its changes as they come
 # In the order in which they are used; the help shows them so. Each is a file of headrace.cli.commands.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
-    "Run a project": ("doctor", "plan", "up", "apply", "status", "stop"),
+    "Run a project": ("doctor", "plan", "up", "apply", "status", "pause", "resume", "stop"),
     "Read views": ("views", "show", "watch", "sql", "wait", "frontier", "groups"),
     "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),

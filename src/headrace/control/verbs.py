@@ -26,6 +26,8 @@ from headrace.control import (
     rebuild,
     repair,
     show,
+    sink_pause,
+    sink_resume,
     socket,
     sql,
     status,
@@ -54,6 +56,8 @@ VERBS: dict[str, Verb] = {
     "rebuild": rebuild.run,
     "repair": repair.run,
     "show": show.run,
+    "sink_pause": sink_pause.run,
+    "sink_resume": sink_resume.run,
     "sql": sql.run,
     "status": status.run,
     "stop": stop.run,
@@ -64,6 +68,7 @@ VERBS: dict[str, Verb] = {
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
 CHANGING = (  # one at a time
     "apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
+    "sink_pause", "sink_resume",
 )  # fmt: skip
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 

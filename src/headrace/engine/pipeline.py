@@ -177,7 +177,7 @@ class Pipeline:
 
         Raises what a source or a sink failed with: then it will not be.
         """
-        ingests, delivers = list(self.ingests.values()), list(self.delivers.values())
+        ingests, delivers = list(self.ingests.values()), [d for d in self.delivers.values() if not d.paused]
         for error in (*(i.error for i in ingests), *(d.error for d in delivers)):
             if error is not None:
                 raise error
@@ -485,6 +485,10 @@ class Pipeline:
         """Drop a view here and in every sink; refused with the names of the views that read it."""
 
         return self.on_engine(partial(drop, self, view))
+
+    def pause(self, sink: str, paused: bool) -> dict[str, Any]:
+        """Whether a sink is given nothing for now; see ``attach.pause``."""
+        return attach.pause(self.delivers, sink, paused)
 
     def status(self) -> dict[str, Any]:
         """How far the log, each view, source and sink are, and what is wrong."""

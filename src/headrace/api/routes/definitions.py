@@ -9,9 +9,11 @@ from pydantic import BaseModel, Field
 
 from headrace.api import answers
 from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
 
 router = APIRouter(tags=["definitions"])
 Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 
 
 @router.post("/plan", summary="What the files in the project's folder would change; changes nothing")
@@ -34,5 +36,6 @@ class Awaited(BaseModel, extra="forbid"):
 
 
 @router.post("/wait", summary="Until views and sinks have reached a write")
-def wait(project: Project, awaited: Awaited) -> Response:
+def wait(who: Who, project: Project, awaited: Awaited) -> Response:
+    who.require(awaited.view)  # a sink tells of more than one
     return answers.json(project.verb("wait", awaited.model_dump(exclude_none=True)))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from headrace.api import answers
 from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
 from headrace.serve import newest
 
 router = APIRouter(tags=["feeds"])
 Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 
 
 @router.get("/feeds", summary="Every table and view")
-def feeds(request: Request, project: Project) -> Response:
+def feeds(who: Who, project: Project) -> Response:
     known = [{"name": r.name, "kind": r.kind} for r in project.questions.relations()]
-    return answers.json([each for each in known if project.gate.may_read(request, each["name"])])
+    return answers.json([each for each in known if who.reaches(each["name"])])
 
 
 @router.get("/feeds/{name}/transactions", summary="Its transactions, newest first")

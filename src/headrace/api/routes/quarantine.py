@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from headrace.api import answers
 from headrace.api.asked import Shallow
 from headrace.api.project import Served, served
-from headrace.serve.quarantine import entries
+from headrace.api.who import Asking, asking
+from headrace.model.errors import HeadraceError
+from headrace.serve.quarantine import Chosen, chosen, entries, opened
 
 router = APIRouter(tags=["quarantine"])
 Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 As = Annotated[Literal["replace"] | None, Field(alias="as", description="replace: whatever the table holds by now")]
 
 
 @router.get("/quarantine", summary="The entries, oldest first")
 def quarantine(
-    request: Request, project: Project, table: str | None = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
+    who: Who, project: Project, table: str | None = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
 ) -> Response:
     found, _ = entries(project.path, table, limit)
-    names = [{entry["table"], entry.get("view", entry["table"])} for entry in found]
-    known = [all(project.gate.may_read(request, name) for name in of) for of in names]
-    return answers.json([entry for entry, may in zip(found, known, strict=True) if may])
+    return answers.json([entry for entry in found if _reached(who, entry)])
 
 
 class Replay(BaseModel, extra="forbid"):
@@ -35,7 +37,8 @@ class Replay(BaseModel, extra="forbid"):
 
 
 @router.post("/quarantine/{id}/replay", summary="Send one again, in a new transaction")
-def replay(project: Project, id: str, how: Replay | None = None) -> Response:
+def replay(who: Who, project: Project, id: str, how: Replay | None = None) -> Response:
+    _require(who, project, id)
     return answers.json(project.verb("quarantine_replay", {"ids": [id], "as": how.as_ if how else None}))
 
 
@@ -48,12 +51,27 @@ class Fix(BaseModel, extra="forbid"):
 
 
 @router.post("/quarantine/{id}/fix", summary="Send one again, corrected")
-def fix(project: Project, id: str, corrected: Fix) -> Response:
+def fix(who: Who, project: Project, id: str, corrected: Fix) -> Response:
+    _require(who, project, id)
     row = None if corrected.row is None else orjson.dumps(corrected.row).decode()
     arguments = {"id": id, "row": row, "cells": corrected.cells, "as": corrected.as_}
     return answers.json(project.verb("quarantine_fix", arguments))
 
 
 @router.delete("/quarantine/{id}", summary="Drop one for good")
-def drop(project: Project, id: str) -> Response:
+def drop(who: Who, project: Project, id: str) -> Response:
+    _require(who, project, id)
     return answers.json(project.verb("quarantine_drop", {"ids": [id]}))
+
+
+def _reached(who: Asking, entry: Mapping[str, Any]) -> bool:
+    """Whether they may know of the table, and of the view, that an entry is of."""
+    return who.reaches(entry["table"]) and who.reaches(entry.get("view", entry["table"]))
+
+
+def _require(who: Asking, project: Served, id: str) -> None:
+    """Raises ``quarantine.unknown``, also for an entry that they may not know of."""
+    with opened(project.path) as catalog:
+        for entry in chosen(catalog, Chosen((id,))).shown():
+            if not _reached(who, entry):
+                raise HeadraceError("quarantine.unknown", f"{id} is not in the quarantine")

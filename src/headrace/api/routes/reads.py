@@ -9,39 +9,40 @@ from pydantic import BaseModel, Field
 
 from headrace.api import answers, asked
 from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
 from headrace.serve import described
 from headrace.serve.questions import Described, Limits
 
 router = APIRouter(tags=["views"])
 Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[int | None, Query(ge=0, description="As of this commit; without it now")]
 SECONDS_MAX = 60.0
 
 
 @router.get("/views", summary="Every view: state, commit, columns, key")
-def views(request: Request, project: Project) -> Response:
+def views(who: Who, project: Project) -> Response:
     known = {relation.name: relation for relation in project.questions.relations() if relation.kind == "view"}
     found = []
     for view in project.verb("status")["views"]:
-        if project.gate.may_read(request, view["name"]):
+        if who.reaches(view["name"]):
             columns = _columns(known[view["name"]]) if view["name"] in known else {"columns": [], "key": []}
             found.append({**view, **columns})
     return answers.json(found)
 
 
 @router.get("/views/{name}", summary="One view: SQL, columns, key, state, rows, what it reads and what reads it")
-def view(request: Request, project: Project, name: Name) -> Response:
+def view(who: Who, project: Project, name: Name) -> Response:
     found = described.view(project.path, name)
     told = project.verb("status")
     reads = {each["name"]: each.get("reads", []) for each in told["views"]}
     state: dict[str, Any] = next((each for each in told["views"] if each["name"] == found["name"]), {})
-    may = project.gate.may_read
     return answers.json({
         **state, **found,
-        "reads": [each for each in reads.get(found["name"], []) if may(request, each)],
-        "read_by": [each for each in sorted(reads) if found["name"] in reads[each] and may(request, each)],
+        "reads": [each for each in reads.get(found["name"], []) if who.reaches(each)],
+        "read_by": [each for each in sorted(reads) if found["name"] in reads[each] and who.reaches(each)],
         "sinks": [sink["name"] for sink in told["sinks"] if found["name"] in sink.get("views", [])],
     })  # fmt: skip
 
@@ -92,13 +93,12 @@ class Asked(BaseModel, extra="forbid"):
 
 
 @router.post("/sql", summary="One SELECT over views and tables, at one commit")
-def sql(request: Request, project: Project, question: Asked) -> Response:
+def sql(who: Who, project: Project, question: Asked) -> Response:
     if question.engine == "spark":
+        who.require(None)  # it says nothing of what it read
         return answers.json(_by_spark(project, question))
     limits = Limits(_within(question.limit, question.format), question.seconds)
-    found = project.questions.ask(
-        question.sql, question.parameters, limits, question.at, lambda name: project.gate.may_read(request, name)
-    )
+    found = project.questions.ask(question.sql, question.parameters, limits, question.at, who.reaches)
     return answers.table(found, question.format)
 
 

@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 
 from headrace.api import answers
 from headrace.api.project import Served, served
-from headrace.api.who import COOKIE, Principal
+from headrace.api.who import COOKIE, Asking, asking
+from headrace.governance.principal import Principal
 
 router = APIRouter(tags=["session"])
 Project = Annotated[Served, Depends(served)]
@@ -37,8 +38,8 @@ async def log_out() -> Response:
 
 
 @router.get("/me", summary="Whose token it is, its role and grants")
-async def me(request: Request) -> Response:
-    return answers.json(_shown(request.state.principal))
+async def me(who: Annotated[Asking, Depends(asking)]) -> Response:
+    return answers.json(_shown(who.principal))
 
 
 def _shown(principal: Principal) -> dict[str, object]:
