@@ -73,7 +73,7 @@ class Deliver(threading.Thread):
         return "paused" if self.paused else "failed" if self.error else "running"
 
     def pause(self, paused: bool) -> None:
-        """Whether it is given nothing from the delivery after this one on; it stays so when the product starts again."""
+        """Whether it is given nothing from the next delivery on; it stays so when the product starts again."""
         self.catalog.set_meta(PAUSED + self.sink.name, "1" if paused else "")
         self.paused = paused
         self.wake()

@@ -34,6 +34,8 @@ SHARED_BYTES = (
 )  # contents that take no more are spelled once for all who begin while the ring reaches back to it
 READERS = 4_096  # at once, of all views
 
+Part = tuple[bytes, bool]  # the data of a part of a snapshot, and whether it is the last
+
 TOO_SLOW = "changes came faster than they were taken"
 NOT_KEPT = "the changes since then are not kept any more"
 SWAPPED = "the view is another version now"
@@ -42,12 +44,14 @@ SWAPPED = "the view is another version now"
 @dataclass(frozen=True, slots=True)
 class Event:
     """``data``: JSON. Of ``snapshot`` and ``change`` ``{"commit", "rows": [{"row", "weight"}]}``, with ``last`` on
-    each part of a snapshot; of ``progress`` ``{"commit"}``; of ``behind`` ``{"commit", "reason"}``: a snapshot follows.
+    each part of a snapshot; of ``progress`` ``{"commit"}``; of ``behind`` ``{"commit", "reason"}``: what the reader has
+    is to be forgotten, and a snapshot follows. ``whole``: whether a reader has all of the commit once it has this.
     """
 
     kind: Literal["snapshot", "change", "progress", "behind"]
     commit: int
     data: bytes
+    whole: bool = True
 
 
 class Live:
@@ -170,8 +174,8 @@ class Reader:
             if self.commit is not None:
                 yield _event("behind", self.commit, reason=self._reason)
             feed, self.commit, parts = followed.contents()
-            for part in parts:
-                yield Event("snapshot", self.commit, part)
+            for part, last in parts:
+                yield Event("snapshot", self.commit, part, last)
             self._reason = TOO_SLOW
             self._cursor = followed.place(feed, self.commit)
 
@@ -218,7 +222,7 @@ class _Followed:
         self._lock = threading.Lock()
         self._ring: deque[Event] = deque()
         self._first = 0  # the number of the ring's first change
-        self._shared: tuple[str, int, list[bytes]] | None = None
+        self._shared: tuple[str, int, list[Part]] | None = None
         last, record = catalog.last_published(), snapshot.known(catalog, view)
         self._record = record
         self._number, self._commit = (last.number, last.upto) if last else (-1, 0)
@@ -322,8 +326,8 @@ class _Followed:
         yield from self._changes(record, -1, commit, last.number)
         yield _event("progress", last.upto)
 
-    def contents(self) -> tuple[str, int, Iterator[bytes]]:
-        """(feed, commit, the data of each part of a snapshot)."""
+    def contents(self) -> tuple[str, int, Iterator[Part]]:
+        """(feed, commit, the parts of a snapshot)."""
         with self._lock:
             shared = self._shared
             if shared is not None and shared[0] == self._record.feed and shared[1] >= self._floor:
@@ -335,16 +339,16 @@ class _Followed:
                 return feed, moment.commit, self._parts(feed, moment.commit, moment.contents[self.view].table())
         raise HeadraceError("state.missing", f"the view {self.view} changes faster than it can be read")
 
-    def _parts(self, feed: str, commit: int, rows: pa.Table) -> Iterator[bytes]:
+    def _parts(self, feed: str, commit: int, rows: pa.Table) -> Iterator[Part]:
         """Spelled piece by piece, and kept for others if that is little. ``rows``: as ``Contents.table`` gives them."""
-        kept, size = list[bytes](), 0
+        kept, size = list[Part](), 0
         for begin in range(0, max(rows.num_rows, 1), PART_ROWS):
             last, part = begin + PART_ROWS >= rows.num_rows, rows.slice(begin, PART_ROWS)
             spelled = _json(commit=commit, rows=weighted(part.filter(pc.greater(part[WEIGHT], 0))), last=last)
             size += len(spelled)
             if size <= SHARED_BYTES:
-                kept.append(spelled)
-            yield spelled
+                kept.append((spelled, last))
+            yield spelled, last
         if size <= SHARED_BYTES:
             with self._lock:
                 self._shared = (feed, commit, kept)
@@ -359,7 +363,7 @@ def _change(commit: int, delta: pa.Table) -> Event:
 
 
 def _event(kind: Literal["change", "progress", "behind"], commit: int, **more: Any) -> Event:
-    return Event(kind, commit, _json(commit=commit, **more))
+    return Event(kind, commit, _json(commit=commit, **more), kind != "behind")
 
 
 def _json(**values: Any) -> bytes:

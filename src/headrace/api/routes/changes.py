@@ -34,7 +34,7 @@ async def changes(
     last_event_id: Annotated[str | None, Header(description="A commit: go on after it")] = None,
     after: Annotated[int | None, Query(ge=0, description="The same, of a client that cannot set a header")] = None,
 ) -> StreamingResponse:
-    """Each event's `id` is its commit. A reader that is too slow gets `behind`, then the contents anew."""
+    """An event's `id` is its commit. A reader that is too slow gets `behind`, then the contents anew."""
     since = _commit(last_event_id) if last_event_id else after
     relation = await run_in_threadpool(project.questions.described, name)
     if relation.kind == "table":
@@ -82,10 +82,13 @@ async def _followed(reader: Reader, bells: Bells, view: str) -> AsyncIterator[by
 
 def _pieces(events: list[Event]) -> list[bytes]:
     """Small events together, large ones in pieces."""
-    sent = b"".join(
-        b"event: %b\nid: %d\ndata: %b\n\n" % (event.kind.encode(), event.commit, event.data) for event in events
-    )
+    sent = b"".join(b"event: %b\n%bdata: %b\n\n" % (event.kind.encode(), _id(event), event.data) for event in events)
     return [sent[at : at + PIECE_BYTES] for at in range(0, len(sent), PIECE_BYTES)]
+
+
+def _id(event: Event) -> bytes:
+    """Who comes back with it has all of that commit; so a part has none, and what is to be forgotten an empty one."""
+    return b"id: %d\n" % event.commit if event.whole else b"id\n" if event.kind == "behind" else b""
 
 
 def _commit(text: str) -> int:
