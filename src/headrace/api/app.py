@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -22,7 +21,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router, session.router, reads.router, changes.router, feeds.router, definitions.router, quarantine.router,
     sinks.router, tokens.router,
 )  # fmt: skip
-_log = logging.getLogger(__name__)
 
 
 def make_app(project: Served) -> FastAPI:
@@ -43,7 +41,6 @@ def make_app(project: Served) -> FastAPI:
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(Exception, _fault)
     app.add_middleware(Around, requests=requests)
     return app
 
@@ -82,13 +79,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
     if error.status_code in (404, 405):
         what = f"there is no {request.method} {request.url.path}"
         return answer(error.status_code, HeadraceError("api.route", what, next="GET /api/openapi.json").as_dict())
-    return answer(error.status_code, HeadraceError("api.request", str(error.detail)).as_dict())
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    # Its text may hold rows: it is for the log of who runs the project.
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return refusal(HeadraceError("internal", "the request failed by a fault in Headrace", next="its log says more"))
+    return answer(error.status_code, HeadraceError("api.request", str(error.detail)).as_dict(), error.headers)
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
+from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.api.metrics import Requests
 from headrace.model.errors import HeadraceError
-from headrace.web.status import Refused, refusal
+from headrace.web.status import refusal
 
-BODY_BYTES = 8 << 20
+BODY_BYTES, READ_BYTES = 8 << 20, 32 << 20
 HEADERS = [
     # Scripts, styles and all else from this server alone; nothing inline; in no frame of another page.
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -23,6 +25,10 @@ HEADERS = [
 NO_STORE = (b"cache-control", b"no-store")  # answers hold rows
 
 
+_FAULT = HeadraceError("internal", "the request failed by a fault in Headrace", next="its log says more")
+_log = logging.getLogger(__name__)
+
+
 class Around:
     """Plain ASGI: a stream passes as it comes."""
 
@@ -32,7 +38,7 @@ class Around:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        since, status = time.perf_counter(), 500
+        since, status = time.perf_counter(), 0
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -44,10 +50,12 @@ class Around:
             await send(message)
 
         try:
-            if refused := _too_large(scope):
-                await refusal(refused)(scope, receive, sent)
-            else:
-                await self._app(scope, _Bounded(receive), sent)
+            await self._app(scope, _Bounded(receive), sent)
+        except Exception as error:
+            # Its text may hold rows: it is for the log of who runs the project.
+            _log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+            if status == 0:
+                await refusal(_FAULT)(scope, receive, sent)
         finally:
             route: Any = scope.get("route")
             path = getattr(route, "path_format", "none")
@@ -56,7 +64,7 @@ class Around:
 
 
 class _Bounded:
-    """A body that ends with an error beyond the limit."""
+    """A body that ends with an error beyond the limit. A little more is read: who still sends hears no answer."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive, self._size = receive, 0
@@ -66,14 +74,9 @@ class _Bounded:
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
             if self._size > BODY_BYTES:
-                raise _large()
+                while message.get("more_body") and self._size < READ_BYTES:
+                    message = await self._receive()
+                    self._size += len(message.get("body", b""))
+                what = f"the request is larger than {BODY_BYTES >> 20} MiB"
+                raise HTTPException(413, what, {"Connection": "close"})
         return message
-
-
-def _too_large(scope: Scope) -> Refused | None:
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    return _large() if length.isdigit() and int(length) > BODY_BYTES else None
-
-
-def _large() -> Refused:
-    return Refused(413, HeadraceError("api.request", f"the request is larger than {BODY_BYTES >> 20} MiB"))

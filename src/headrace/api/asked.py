@@ -14,7 +14,7 @@ from headrace.serve.questions import OPERATORS, Filter, Rows
 
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
 ROWS = 100  # unless it says how many
-DEPTH_MAX = 64  # of lists and objects inside each other: what writes JSON has an end to its stack
+DEPTH_MAX = 32  # of lists and objects inside each other: what writes JSON has an end to its stack
 
 
 def shallow(value: Any) -> Any:

@@ -285,11 +285,9 @@ class _Followed:
     # -- readers
 
     def place(self, feed: str, commit: int) -> int | None:
-        """The number of the first change after ``commit`` that is there; None: the ring does not reach back to it."""
+        """Where a reader goes on that has ``commit``; None: the ring does not reach back to it. It may have some."""
         with self._lock:
-            if feed != self._record.feed or commit < self._floor:
-                return None
-            return self._first + sum(event.commit <= commit for event in self._ring)
+            return self._first if feed == self._record.feed and commit >= self._floor else None
 
     def after(self, cursor: int) -> list[Event] | None:
         """The changes from that number on; None: they are not in the ring any more."""

@@ -293,6 +293,8 @@ def run(
         ) from None  # fmt: skip
     except duckdb.Error as error:
         raise _of_duckdb(error) from None
+    except pa.ArrowException as error:  # values deeper than it has
+        raise HeadraceError("query.failed", f"the answer cannot be told: {error}") from None
     finally:
         timer.cancel()
 
