@@ -13,6 +13,7 @@ import httpx
 from headrace.api.app import make_app
 from headrace.api.bells import Bells
 from headrace.api.project import Served
+from headrace.api.server import SEND_BYTES
 from headrace.api.who import Gate
 from headrace.governance.tokens import Tokens
 from headrace.serve.live import Live
@@ -82,7 +83,7 @@ def site(folder: Path, *, asks: bool = True) -> Iterator[Site]:
     live = Live(folder, questions.mirror, bells.ring)
     gate = Gate(tokens.find) if asks else Gate(None, frozenset({"127.0.0.1"}))
     app = make_app(Served(folder, verbs, questions, live, bells, gate, tokens))
-    server = ServerThread(app, listen("127.0.0.1", 0, "", code="api.port", next=""))
+    server = ServerThread(app, listen("127.0.0.1", 0, "", code="api.port", next="", send_bytes=SEND_BYTES))
     try:
         yield Site(f"http://127.0.0.1:{server.port}", tokens, verbs, live)
     finally:

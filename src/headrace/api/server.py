@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.api.project import Call
 
 PORT = 7070
+SEND_BYTES = 128 << 10  # a thousand who follow views and stand still are to cost little
 TOKEN = Path(STATE) / "tokens" / "api"
 ADDRESS = Path(STATE) / "api.json"
 
@@ -116,9 +117,9 @@ def _listener(settings: ApiSettings) -> socket.socket:
     other = f"stop it, or set another port: api: {{port: {port + 1 if 0 < port < 65535 else PORT}}}"
     if settings.port is None:
         with contextlib.suppress(HeadraceError):  # another project has it: nothing is configured, so any other will do
-            return listen(settings.host, PORT, where, code="api.port", next=other)
+            return listen(settings.host, PORT, where, code="api.port", next=other, send_bytes=SEND_BYTES)
         port = 0
-    return listen(settings.host, port, where, code="api.port", next=other)
+    return listen(settings.host, port, where, code="api.port", next=other, send_bytes=SEND_BYTES)
 
 
 def _url(host: str, port: int) -> str:

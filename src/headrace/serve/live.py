@@ -1,8 +1,9 @@
 """Views as they change, followed once for all who follow them: whole steps, without gap or repeat.
 
 One thread reads every published step of the views that somebody follows, and spells it once. Each view has a ring of
-the latest changes; a reader is a place in it. So memory does not grow with the readers, and one that is too slow for
-the ring, or comes from before it, gets what it lacks from the published files, or the contents anew.
+the latest changes; a reader is a place in it. So memory does not grow with the readers. One that is too slow for the
+ring gets the contents anew; one that comes back gets what it has missed, from the published files where the ring is too
+short for it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from headrace.serve.mirror import Mirror
 
 LOOK_S = 0.02  # between two looks for a published step, while somebody follows
 RING_EVENTS, RING_BYTES = 1_024, 16 << 20  # of a view's latest changes; of one that is larger, it alone
+TAKEN_BYTES = 64 << 10  # a reader takes at a time: at least a change, and no more of them beyond these
 PART_ROWS = 1_000  # of contents, sent at a time
 SHARED_BYTES = (
     4 << 20
@@ -156,12 +158,13 @@ class Reader:
         self._live, self._followed = live, followed
         self.commit = after  # that it has; None: nothing yet
         self._cursor: int | None = None  # the number of the next change of the ring; None: it is not there
+        self._lost = False  # it was in the ring, and is not any more
         self._reason = NOT_KEPT  # why it gets the contents anew, if it had some before
 
     def begin(self) -> Iterator[Event]:
         """What it lacks up to where the ring begins: changes, or the contents. Raises ``view.unknown``."""
         followed = self._followed
-        if self.commit is not None:
+        if self.commit is not None and not self._lost:
             try:
                 feed = followed.feed_of(self.commit)
                 for event in followed.missed(feed, self.commit):
@@ -176,16 +179,16 @@ class Reader:
             feed, self.commit, parts = followed.contents()
             for part, last in parts:
                 yield Event("snapshot", self.commit, part, last)
-            self._reason = TOO_SLOW
+            self._lost, self._reason = False, TOO_SLOW
             self._cursor = followed.place(feed, self.commit)
 
     def next(self) -> list[Event] | None:
-        """The changes that are there by now. Raises what has ended it: ``view.unknown`` once the view is gone."""
+        """The next changes that are there by now. Raises what has ended it: ``view.unknown`` once the view is gone."""
         if self._cursor is None:
             return None
         found = self._followed.after(self._cursor)
         if found is None:
-            self._cursor, self._reason = None, self._followed.reason
+            self._cursor, self._lost, self._reason = None, True, self._followed.reason
             return None
         self._cursor += len(found)
         had = self.commit or 0
@@ -290,14 +293,19 @@ class _Followed:
             return self._first if feed == self._record.feed and commit >= self._floor else None
 
     def after(self, cursor: int) -> list[Event] | None:
-        """The changes from that number on; None: they are not in the ring any more."""
+        """The next changes from that number on; None: they are not in the ring any more."""
         if self.ended is not None:
             raise self.ended
         with self._lock:
             if cursor < self._first:
                 return None
-            at = cursor - self._first
-            return [self._ring[place] for place in range(at, len(self._ring))]
+            found, size = list[Event](), 0
+            for place in range(cursor - self._first, len(self._ring)):
+                found.append(self._ring[place])
+                size += len(found[-1].data)
+                if size >= TAKEN_BYTES:
+                    break
+            return found
 
     def reached(self, cursor: int | None) -> int | None:
         """The commit that the view has reached, for a reader that has all changes; None for another."""
