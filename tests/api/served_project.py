@@ -15,7 +15,7 @@ from headrace.api.bells import Bells
 from headrace.api.project import Served
 from headrace.api.server import SEND_BYTES
 from headrace.api.who import Gate
-from headrace.governance.tokens import Tokens
+from headrace.governance.access import Access
 from headrace.serve.live import Live
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
@@ -65,9 +65,10 @@ _TLS = ssl.create_default_context()  # made once: a client of its own each takes
 class Site:
     """A server at work. ``client()`` asks as the owner; with a token as who has it, with "" as nobody."""
 
-    def __init__(self, url: str, tokens: Tokens, verbs: Verbs, live: Live) -> None:
-        self.url, self.tokens, self.verbs, self.live = url, tokens, verbs, live
-        self.owner = tokens.owners()
+    def __init__(self, url: str, access: Access, verbs: Verbs, live: Live) -> None:
+        self.url, self.access, self.verbs, self.live = url, access, verbs, live
+        self.tokens = access.tokens
+        self.owner = access.tokens.owners()
 
     def client(self, token: str | None = None) -> httpx.Client:
         given = self.owner if token is None else token
@@ -78,17 +79,17 @@ class Site:
 @contextmanager
 def site(folder: Path, *, asks: bool = True) -> Iterator[Site]:
     """``asks``: whether a token is asked for."""
-    verbs, bells, tokens = Verbs(), Bells(), Tokens(folder / ".headrace")
+    verbs, bells, access = Verbs(), Bells(), Access(folder / ".headrace")
     questions = Questions(Mirror(folder))
     live = Live(folder, questions.mirror, bells.ring)
-    gate = Gate(tokens.find) if asks else Gate(None, frozenset({"127.0.0.1"}))
-    app = make_app(Served(folder, verbs, questions, live, bells, gate, tokens))
+    gate = Gate(access, None if asks else frozenset({"127.0.0.1"}))
+    app = make_app(Served(folder, verbs, questions, live, bells, gate))
     server = ServerThread(app, listen("127.0.0.1", 0, "", code="api.port", next="", send_bytes=SEND_BYTES))
     try:
-        yield Site(f"http://127.0.0.1:{server.port}", tokens, verbs, live)
+        yield Site(f"http://127.0.0.1:{server.port}", access, verbs, live)
     finally:
         live.end()
         server.close()
         live.close()
         questions.close()
-        tokens.close()
+        access.close()

@@ -149,3 +149,24 @@ def test_without_tokens_only_programs_that_name_this_machine_are_answered(tmp_pa
         assert (rebound.status_code, rebound.json()["code"]) == (401, "access.token")
         assert client.post("/api/apply").status_code == 401
         assert client.post("/api/apply", headers={"X-Headrace": "1"}).json() == {"verb": "apply"}
+
+
+def test_what_changes_something_is_written_down_and_what_is_refused_too(served: Site, tokens: dict[str, str]) -> None:
+    """By whom, what, and how it ended; no secret and no row stands there."""
+    with served.client(tokens["operator"]) as operator, served.client() as owner:
+        operator.post("/api/apply")
+        operator.post("/api/sinks/store/pause")
+        operator.post("/api/tokens", json={"name": "more"})
+        made = owner.post("/api/tokens", json={"name": "more"}).json()
+        entries = owner.get("/api/audit?limit=1000").json()
+        own = owner.get("/api/audit?who=of-operator").json()
+    told = [(e["who"], e["action"], e["outcome"]) for e in entries]
+    for entry in (
+        ("of-operator", "apply", "done"), ("of-operator", "sink_pause", "done"),
+        ("of-operator", "token_create", "refused"), ("owner", "token_create", "done"), ("", "connect", "refused"),
+    ):  # fmt: skip
+        assert entry in told, entry
+    assert {e["who"] for e in own} == {"of-operator"} and own[-1]["address"] == "127.0.0.1"
+    text = str(entries)
+    assert made["token"] not in text and served.owner not in text
+    assert served.access.log.verify().damage is None

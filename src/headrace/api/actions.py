@@ -38,4 +38,5 @@ ACTIONS: dict[str, Action | None] = {
     "GET /tokens": Action.TOKEN_LIST,
     "POST /tokens": Action.TOKEN_CREATE,
     "DELETE /tokens/{id}": Action.TOKEN_REVOKE,
+    "GET /audit": Action.AUDIT,
 }

@@ -11,7 +11,6 @@ from fastapi import Request
 
 from headrace.api.bells import Bells
 from headrace.api.who import Gate
-from headrace.governance.tokens import Tokens
 from headrace.serve.live import Live
 from headrace.serve.questions import Questions
 
@@ -29,7 +28,6 @@ class Served:
     live: Live
     bells: Bells
     gate: Gate
-    tokens: Tokens
 
     def verb(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A verb whose progress nobody follows."""

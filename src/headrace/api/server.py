@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from headrace.catalog.project import FILE, STATE
-from headrace.governance.tokens import Tokens
+from headrace.governance.access import Access
 from headrace.model.definition import ApiSettings, Project
 from headrace.model.errors import HeadraceError
 from headrace.web.listening import hosts, listen
@@ -40,7 +40,7 @@ class ApiServer:
         self._closing, self._closed = socket.socketpair()  # what is read becomes ready once the other end is closed
         self._thread: threading.Thread | None = None
         self._answering: _Answering | None = None
-        self._tokens: Tokens | None = None
+        self._access: Access | None = None
 
     def listen(self) -> None:
         """Before anything else starts: raises ``api.port`` when the port that is configured is taken."""
@@ -50,21 +50,21 @@ class ApiServer:
         """Answer, with the verbs that ``call`` carries out."""
         assert self._listener is not None
         path, is_open = self._project.path, self._settings.auth == "none"
-        self._tokens = tokens = Tokens(path / STATE)
+        self._access = access = Access(path / STATE)
         if not is_open:
-            tokens.owners()
+            access.tokens.owners()
         url = _url(self._settings.host, self._listener.getsockname()[1])
         _write(path / ADDRESS, {"url": url, "pid": os.getpid()})
-        self._thread = threading.Thread(target=self._wait, args=(self._listener, call, tokens), daemon=True)
+        self._thread = threading.Thread(target=self._wait, args=(self._listener, call, access), daemon=True)
         self._thread.start()
         where = {} if is_open else {"token_file": str(path / TOKEN)}
         text = f"the page and the API: {url}" + ("" if is_open else f"  token in {TOKEN}")
         self._tell({"event": "api.started", "url": url, **where, "text": text})
 
-    def _wait(self, listener: socket.socket, call: Call, tokens: Tokens) -> None:
+    def _wait(self, listener: socket.socket, call: Call, access: Access) -> None:
         if listener in select.select([listener, self._closed], [], [])[0]:
             try:
-                self._answering = _Answering(self._project, listener, call, tokens)
+                self._answering = _Answering(self._project, listener, call, access)
             except Exception as error:  # the project goes on without it
                 listener.close()
                 self._tell({"event": "api.failed", "text": f"the API failed to start: {error}"})
@@ -79,16 +79,16 @@ class ApiServer:
             self._answering.close()
         elif self._listener is not None:
             self._listener.close()
-        if self._tokens is not None:
-            self._tokens.close()
+        if self._access is not None:
+            self._access.close()
         self._closed.close()
-        self._answering = self._thread = self._listener = self._tokens = None
+        self._answering = self._thread = self._listener = self._access = None
 
 
 class _Answering:
     """The server at work, and all that it reads by."""
 
-    def __init__(self, project: Project, listener: socket.socket, call: Call, tokens: Tokens) -> None:
+    def __init__(self, project: Project, listener: socket.socket, call: Call, access: Access) -> None:
         from headrace.api.app import make_app
         from headrace.api.bells import Bells
         from headrace.api.project import Served
@@ -99,10 +99,10 @@ class _Answering:
         from headrace.web.server import ServerThread
 
         settings, bells = project.settings.api, Bells()
-        gate = Gate(None, hosts(settings.host)) if settings.auth == "none" else Gate(tokens.find)
+        gate = Gate(access, hosts(settings.host) if settings.auth == "none" else None)
         self._questions = Questions(Mirror(project.path), settings.memory)
         self._live = Live(project.path, self._questions.mirror, bells.ring)
-        served = Served(project.path, call, self._questions, self._live, bells, gate, tokens)
+        served = Served(project.path, call, self._questions, self._live, bells, gate)
         self._server = ServerThread(make_app(served), listener, "headrace-api")
 
     def close(self) -> None:

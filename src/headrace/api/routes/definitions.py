@@ -22,8 +22,9 @@ def plan(project: Project) -> Response:
 
 
 @router.post("/apply", summary="Take the definitions as they are in the folder now")
-def apply(project: Project) -> Response:
-    return answers.json(project.verb("apply"))
+def apply(who: Who, project: Project) -> Response:
+    with who.doing():
+        return answers.json(project.verb("apply"))
 
 
 class Awaited(BaseModel, extra="forbid"):

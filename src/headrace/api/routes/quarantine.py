@@ -38,8 +38,8 @@ class Replay(BaseModel, extra="forbid"):
 
 @router.post("/quarantine/{id}/replay", summary="Send one again, in a new transaction")
 def replay(who: Who, project: Project, id: str, how: Replay | None = None) -> Response:
-    _require(who, project, id)
-    return answers.json(project.verb("quarantine_replay", {"ids": [id], "as": how.as_ if how else None}))
+    with who.doing(_relation(who, project, id), {"id": id}):
+        return answers.json(project.verb("quarantine_replay", {"ids": [id], "as": how.as_ if how else None}))
 
 
 class Fix(BaseModel, extra="forbid"):
@@ -52,16 +52,16 @@ class Fix(BaseModel, extra="forbid"):
 
 @router.post("/quarantine/{id}/fix", summary="Send one again, corrected")
 def fix(who: Who, project: Project, id: str, corrected: Fix) -> Response:
-    _require(who, project, id)
     row = None if corrected.row is None else orjson.dumps(corrected.row).decode()
     arguments = {"id": id, "row": row, "cells": corrected.cells, "as": corrected.as_}
-    return answers.json(project.verb("quarantine_fix", arguments))
+    with who.doing(_relation(who, project, id), {"id": id}):
+        return answers.json(project.verb("quarantine_fix", arguments))
 
 
 @router.delete("/quarantine/{id}", summary="Drop one for good")
 def drop(who: Who, project: Project, id: str) -> Response:
-    _require(who, project, id)
-    return answers.json(project.verb("quarantine_drop", {"ids": [id]}))
+    with who.doing(_relation(who, project, id), {"id": id}):
+        return answers.json(project.verb("quarantine_drop", {"ids": [id]}))
 
 
 def _reached(who: Asking, entry: Mapping[str, Any]) -> bool:
@@ -69,9 +69,10 @@ def _reached(who: Asking, entry: Mapping[str, Any]) -> bool:
     return who.reaches(entry["table"]) and who.reaches(entry.get("view", entry["table"]))
 
 
-def _require(who: Asking, project: Served, id: str) -> None:
-    """Raises ``quarantine.unknown``, also for an entry that they may not know of."""
+def _relation(who: Asking, project: Served, id: str) -> str:
+    """The table of an entry. Raises ``quarantine.unknown``, also for one that they may not know of."""
     with opened(project.path) as catalog:
-        for entry in chosen(catalog, Chosen((id,))).shown():
-            if not _reached(who, entry):
-                raise HeadraceError("quarantine.unknown", f"{id} is not in the quarantine")
+        (entry,) = chosen(catalog, Chosen((id,))).shown()
+    if not _reached(who, entry):
+        raise HeadraceError("quarantine.unknown", f"{id} is not in the quarantine")
+    return str(entry["table"])

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from headrace.api import answers
 from headrace.api.project import Served, served
-from headrace.api.who import COOKIE, Asking, asking
+from headrace.api.who import COOKIE, Asking, address_of, asking
 from headrace.governance.principal import Principal
 
 router = APIRouter(tags=["session"])
@@ -22,7 +22,7 @@ class LogIn(BaseModel, extra="forbid"):
 
 @router.post("/session", summary="A token in, a cookie out; needs no token before")
 async def log_in(request: Request, project: Project, given: LogIn) -> Response:
-    principal = project.gate.known(given.token.strip())
+    principal = project.gate.known(given.token.strip(), address_of(request))
     response = answers.json(_shown(principal))
     # It is gone with the browser. Strict: no page of another site makes a browser send it.
     secure = request.url.scheme == "https"

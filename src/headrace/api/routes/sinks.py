@@ -8,9 +8,11 @@ from fastapi import APIRouter, Depends, Response
 
 from headrace.api import answers
 from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
 
 router = APIRouter(tags=["sinks"])
 Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 
 
 @router.get("/sinks", summary="Every sink: its frontier, lag, state")
@@ -19,10 +21,12 @@ def sinks(project: Project) -> Response:
 
 
 @router.post("/sinks/{sink}/pause", summary="Give it nothing until it is resumed")
-def pause(project: Project, sink: str) -> Response:
-    return answers.json(project.verb("sink_pause", {"sink": sink}))
+def pause(who: Who, project: Project, sink: str) -> Response:
+    with who.doing(detail={"sink": sink}):
+        return answers.json(project.verb("sink_pause", {"sink": sink}))
 
 
 @router.post("/sinks/{sink}/resume", summary="Let it go on, from its frontier")
-def resume(project: Project, sink: str) -> Response:
-    return answers.json(project.verb("sink_resume", {"sink": sink}))
+def resume(who: Who, project: Project, sink: str) -> Response:
+    with who.doing(detail={"sink": sink}):
+        return answers.json(project.verb("sink_resume", {"sink": sink}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,12 +86,10 @@ class HttpSource(Source):
         yield from super().examine(wanted)
         if not self.options.listen:
             return
-        from headrace.sources.connectors.http import server
-
         for option, configured in (("token", self.options.token), ("read_token", self.options.read_token)):
             if configured is not None:
                 self._resolved(option, configured)
-        server.listen(self.options.host, self.options.port, self.where).close()
+        self._listener().close()
         yield Finding(OK, f"port {self.options.port} on {self.options.host} is free")
 
     def start(self, tables: frozenset[str], position: str | None) -> None:
@@ -103,16 +102,20 @@ class HttpSource(Source):
             from headrace.sources.connectors.http.server import make_app
             from headrace.web.server import ServerThread
 
-            host, port = self.options.host, self.options.port
-            other = f"stop it, or set another port here: port: {port + 1 if port < 65535 else 7071}"
-            listener = listen(host, port, self.where, code="source.port", next=other)
+            listener = self._listener()
             try:
-                app = make_app(self, self.token(), self.read_token(), self.options.max_body, hosts(host))
+                app = make_app(self, self.token(), self.read_token(), self.options.max_body, hosts(self.options.host))
                 self._server = ServerThread(app, listener)
             except BaseException:
                 listener.close()
                 raise
             self.port = self._server.port
+
+    def _listener(self) -> socket.socket:
+        """Raises ``HeadraceError`` (source.port)."""
+        host, port = self.options.host, self.options.port
+        other = f"stop it, or set another port here: port: {port + 1 if port < 65535 else 7071}"
+        return listen(host, port, self.where, code="source.port", next=other)
 
     def add(self, tables: frozenset[str]) -> None:
         """Nothing to do but to know the tables: what is pushed is logged from the start."""

@@ -1,20 +1,21 @@
-"""Tokens: those that there are, new ones, and an end to them."""
+"""Tokens: those that there are, new ones, and an end to them; and what was done, by whom."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from headrace.api import answers
-from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
+from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
 from headrace.governance.tokens import Token
 from headrace.serve.history import time_text
 
 router = APIRouter(tags=["access"])
-Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 
 
 class New(BaseModel, extra="forbid"):
@@ -27,19 +28,34 @@ class New(BaseModel, extra="forbid"):
 
 
 @router.get("/tokens", summary="Every token there ever was, without itself")
-def tokens(project: Project) -> Response:
-    return answers.json([_shown(token) for token in project.tokens.all()])
+def tokens(who: Who) -> Response:
+    return answers.json([_shown(token) for token in who.access.tokens.all()])
 
 
 @router.post("/tokens", summary="A new token, told this once")
-def create(project: Project, new: New) -> Response:
-    made, token = project.tokens.create(new.name, new.role, new.grants, new.seconds)
+def create(who: Who, new: New) -> Response:
+    made, token = who.access.create_token(
+        who.principal, new.name, new.role, new.grants, new.seconds, address=who.address
+    )
     return answers.json({**_shown(made), "token": token})
 
 
 @router.delete("/tokens/{id}", summary="It opens nothing any more")
-def revoke(project: Project, id: str) -> Response:
-    return answers.json(_shown(project.tokens.revoke(id)))
+def revoke(who: Who, id: str) -> Response:
+    return answers.json(_shown(who.access.revoke_token(who.principal, id, address=who.address)))
+
+
+@router.get("/audit", summary="What was done and by whom, and what was refused: the last entries, oldest first")
+def audit(
+    who: Who,
+    name: Annotated[str | None, Query(alias="who")] = None,
+    action: str | None = None,
+    relation: str | None = None,
+    outcome: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> Response:
+    found, _ = who.access.log.recent(Wanted(name, action, relation, outcome), limit)
+    return answers.json(list(found))
 
 
 def _shown(token: Token) -> dict[str, Any]:
