@@ -20,9 +20,9 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give a sink nothing until `headrace resume`, also when `headrace up` starts again.
+    """Give a sink nothing until it is resumed.
 
-    What it is being given now is written to the end. Views and other sinks go on; the log keeps what this one lacks,
+    It stays so when `headrace up` starts again. What it is being given now is written to the end. Views and other sinks go on; the log keeps what this one lacks,
     and retention waits for it.
     """
     from headrace.control.verbs import call

@@ -19,7 +19,7 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let a sink that was paused go on: it gets all that it lacks, from its frontier on."""
+    """Let a paused sink go on, from its frontier."""
     from headrace.control.verbs import call
 
     with display.working("resuming") as progress:
