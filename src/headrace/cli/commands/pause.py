@@ -22,8 +22,8 @@ def run(
 ) -> None:
     """Give a sink nothing until it is resumed.
 
-    It stays so when `headrace up` starts again. What it is being given now is written to the end. Views and other sinks go on; the log keeps what this one lacks,
-    and retention waits for it.
+    It stays so when `headrace up` starts again. What it is being given now is written to the end. Views and other
+    sinks go on; the log keeps what this one lacks, and retention waits for it.
     """
     from headrace.control.verbs import call
 
