@@ -8,13 +8,17 @@ from __future__ import annotations
 import csv
 import io
 import random
+import threading
 from collections.abc import Callable, Iterator
 
 import httpx
 import pyarrow as pa
 import pytest
+from pydantic import TypeAdapter
 from served_project import site
 
+from headrace.api import shapes
+from headrace.api.routes import reads
 from published_view import Published
 
 
@@ -193,3 +197,28 @@ def test_transactions_of_a_view_are_told_newest_first_in_pages(published: Publis
 def _delta(published: Published, commit: int) -> dict[tuple[int, int], int]:
     after, before = published.held[commit], published.held[commit - 1]
     return {row: after[row] - before[row] for row in {*after, *before} if after[row] != before[row]}
+
+
+def test_answers_have_the_forms_of_the_contract(client: httpx.Client) -> None:
+    for path, form in (
+        ("health", shapes.Health), ("me", shapes.Me), ("lineage", shapes.Lineage), ("views/sums", shapes.WholeView),
+        ("views/sums/rows", shapes.Rows), ("feeds", list[shapes.Feed]), ("tokens", list[shapes.Token]),
+        ("feeds/sums/transactions", list[shapes.Transaction]),
+    ):  # fmt: skip
+        TypeAdapter(form).validate_python(client.get(f"/api/{path}").json())
+    TypeAdapter(shapes.Rows).validate_python(client.post("/api/sql", json={"sql": "SELECT 1 AS a"}).json())
+    TypeAdapter(shapes.NewToken).validate_python(client.post("/api/tokens", json={"name": "form"}).json())
+
+
+def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "_running", threading.BoundedSemaphore(1))
+    with reads._running:
+        busy = client.post("/api/sql", json={"sql": "SELECT 1"})
+    assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (503, "wait.busy", "1")
+    assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
+    long = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
+    late = client.post("/api/sql", json={"sql": long, "seconds": 0.3})
+    assert (late.status_code, late.json()["code"]) == (504, "query.timeout")
+    assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200

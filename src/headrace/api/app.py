@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from headrace.api import metrics
@@ -31,7 +32,7 @@ def make_app(project: Served) -> FastAPI:
     )  # fmt: skip
     app.state.served = project
     requests = metrics.Requests()
-    gate = [Depends(project.gate)]
+    gate = [Depends(project.gate), Depends(HTTPBearer(auto_error=False))]  # the latter for the contract alone
     for router in ROUTERS:
         for route in routes(router):
             ACTIONS[route]  # a route without an action would let nobody, or everybody, pass

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers
+from headrace.api import answers, shapes
 from headrace.api.who import Asking, asking
 from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
@@ -27,12 +27,14 @@ class New(BaseModel, extra="forbid"):
     seconds: float | None = Field(default=None, description="How long it lives; without it until it is revoked")
 
 
-@router.get("/tokens", summary="Every token there ever was, without itself")
+@router.get(
+    "/tokens", responses={200: {"model": list[shapes.Token]}}, summary="Every token there ever was, without itself"
+)
 def tokens(who: Who) -> Response:
     return answers.json([_shown(token) for token in who.access.tokens.all()])
 
 
-@router.post("/tokens", summary="A new token, told this once")
+@router.post("/tokens", responses={200: {"model": shapes.NewToken}}, summary="A new token, told this once")
 def create(who: Who, new: New) -> Response:
     made, token = who.access.create_token(
         who.principal, new.name, new.role, new.grants, new.seconds, address=who.address
@@ -40,7 +42,7 @@ def create(who: Who, new: New) -> Response:
     return answers.json({**_shown(made), "token": token})
 
 
-@router.delete("/tokens/{id}", summary="It opens nothing any more")
+@router.delete("/tokens/{id}", responses={200: {"model": shapes.Token}}, summary="It opens nothing any more")
 def revoke(who: Who, id: str) -> Response:
     return answers.json(_shown(who.access.revoke_token(who.principal, id, address=who.address)))
 

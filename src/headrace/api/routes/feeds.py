@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers
+from headrace.api import answers, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.serve import newest
@@ -16,13 +16,17 @@ Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
 
 
-@router.get("/feeds", summary="Every table and view")
+@router.get("/feeds", responses={200: {"model": list[shapes.Feed]}}, summary="Every table and view")
 def feeds(who: Who, project: Project) -> Response:
     known = [{"name": r.name, "kind": r.kind} for r in project.questions.relations()]
     return answers.json([each for each in known if who.reaches(each["name"])])
 
 
-@router.get("/feeds/{name}/transactions", summary="Its transactions, newest first")
+@router.get(
+    "/feeds/{name}/transactions",
+    responses={200: {"model": list[shapes.Transaction]}},
+    summary="Its transactions, newest first",
+)
 def transactions(
     project: Project,
     name: str,

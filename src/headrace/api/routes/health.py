@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from headrace.api import answers
+from headrace.api import answers, shapes
 from headrace.api.project import Served, served
 from headrace.control.lineage import graph
 
@@ -16,7 +16,7 @@ Project = Annotated[Served, Depends(served)]
 VERSION = version("headrace")
 
 
-@router.get("/health", summary="Whether it answers; needs no token")
+@router.get("/health", responses={200: {"model": shapes.Health}}, summary="Whether it answers; needs no token")
 async def health() -> Response:
     return answers.json({"status": "ok", "version": VERSION})
 
@@ -36,7 +36,11 @@ def frontier(project: Project) -> Response:
     return answers.json(project.verb("frontier"))
 
 
-@router.get("/lineage", summary="Sources, tables, views and sinks, and what flows from which to which")
+@router.get(
+    "/lineage",
+    responses={200: {"model": shapes.Lineage}},
+    summary="Sources, tables, views and sinks, and what flows from which to which",
+)
 def lineage(project: Project) -> Response:
     return answers.json(graph(project.verb("status")))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers, asked
+from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
@@ -20,9 +21,11 @@ Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[int | None, Query(ge=0, description="As of this commit; without it now")]
 SECONDS_MAX = 60.0
+AT_ONCE = 8  # queries; more are told to come back, so that they take no thread from reads by key
+_running = threading.BoundedSemaphore(AT_ONCE)
 
 
-@router.get("/views", summary="Every view: state, commit, columns, key")
+@router.get("/views", responses={200: {"model": list[shapes.View]}}, summary="Every view: state, commit, columns, key")
 def views(who: Who, project: Project) -> Response:
     known = {relation.name: relation for relation in project.questions.relations() if relation.kind == "view"}
     found = []
@@ -33,7 +36,11 @@ def views(who: Who, project: Project) -> Response:
     return answers.json(found)
 
 
-@router.get("/views/{name}", summary="One view: SQL, columns, key, state, rows, what it reads and what reads it")
+@router.get(
+    "/views/{name}",
+    responses={200: {"model": shapes.WholeView}},
+    summary="One view: SQL, columns, key, state, rows, what it reads and what reads it",
+)
 def view(who: Who, project: Project, name: Name) -> Response:
     found = described.view(project.path, name)
     told = project.verb("status")
@@ -47,7 +54,9 @@ def view(who: Who, project: Project, name: Name) -> Response:
     })  # fmt: skip
 
 
-@router.get("/views/{name}/rows", summary="Rows by filter, in an order, a page of them")
+@router.get(
+    "/views/{name}/rows", responses={200: {"model": shapes.Rows}}, summary="Rows by filter, in an order, a page of them"
+)
 def rows(
     request: Request,
     project: Project,
@@ -64,7 +73,7 @@ def rows(
     return answers.table(project.questions.rows(name, question, at), format)
 
 
-@router.get("/views/{name}/row", summary="The row with a key")
+@router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
 def row(request: Request, project: Project, name: Name) -> Response:
     """The key's columns are the parameters: `?id=7`."""
     key = dict(request.query_params)
@@ -92,13 +101,18 @@ class Asked(BaseModel, extra="forbid"):
     format: answers.Format = "json"
 
 
-@router.post("/sql", summary="One SELECT over views and tables, at one commit")
+@router.post("/sql", responses={200: {"model": shapes.Rows}}, summary="One SELECT over views and tables, at one commit")
 def sql(who: Who, project: Project, question: Asked) -> Response:
     if question.engine == "spark":
         who.require(None)  # it says nothing of what it read
         return answers.json(_by_spark(project, question))
     limits = Limits(_within(question.limit, question.format), question.seconds)
-    found = project.questions.ask(question.sql, question.parameters, limits, question.at, who.reaches)
+    if not _running.acquire(blocking=False):
+        raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
+    try:
+        found = project.questions.ask(question.sql, question.parameters, limits, question.at, who.reaches)
+    finally:
+        _running.release()
     return answers.table(found, question.format)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers
+from headrace.api import answers, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import COOKIE, Asking, address_of, asking
 from headrace.governance.principal import Principal
@@ -20,7 +20,9 @@ class LogIn(BaseModel, extra="forbid"):
     token: str = Field(max_length=200)
 
 
-@router.post("/session", summary="A token in, a cookie out; needs no token before")
+@router.post(
+    "/session", responses={200: {"model": shapes.Me}}, summary="A token in, a cookie out; needs no token before"
+)
 async def log_in(request: Request, project: Project, given: LogIn) -> Response:
     principal = project.gate.known(given.token.strip(), address_of(request))
     response = answers.json(_shown(principal))
@@ -37,7 +39,7 @@ async def log_out() -> Response:
     return response
 
 
-@router.get("/me", summary="Whose token it is, its role and grants")
+@router.get("/me", responses={200: {"model": shapes.Me}}, summary="Whose token it is, its role and grants")
 async def me(who: Annotated[Asking, Depends(asking)]) -> Response:
     return answers.json(_shown(who.principal))
 
