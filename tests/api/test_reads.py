@@ -25,8 +25,10 @@ from published_view import Published
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     made, rng = Published(tmp_path_factory.mktemp("reads") / "shop"), random.Random(2)
-    for _ in range(40):
+    for _ in range(31):
         made.step([made.changes(rng)])
+    for _ in range(3):
+        made.step([made.changes(rng) for _ in range(3)], each=True)
     return made
 
 

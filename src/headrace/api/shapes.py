@@ -1,4 +1,4 @@
-"""The forms of answers, for the contract in OpenAPI. Answers are written as they are: nothing is checked at run time."""
+"""The forms of answers, for the contract in OpenAPI. Answers are sent as they are: nothing is checked at run time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Feed(Shape):
 
 
 class Transaction(Shape):
-    """Changes are ``{"table", "op", "row"}`` of a table, which has ``source`` and ``position``, or ``{"weight", "row"}``."""
+    """Changes of a table are ``{"table", "op", "row"}``, of a view ``{"weight", "row"}``; a view has no source."""
 
     commit: int
     committed_at: str | None
