@@ -49,7 +49,8 @@ LATENCY = (
     Figure("steps", "steps"),
     Figure("median step", "step_ms", "ms"),
     Figure("99 of 100, the last window to the first", "p99_ratio"),
-    Figure("memory, the last window to the first", "memory_ratio"),
+    Figure("memory of its own, the last window to the first", "own_ratio"),
+    Figure("memory with the pages of mapped files, the last window to the first", "memory_ratio"),
     Figure("peak memory of all processes", "peak_mib", "MiB"),
     Figure("state", "state_bytes", "bytes"),
     Figure("rows of the view that differ from DuckDB's", "wrong", most=0),
@@ -88,7 +89,7 @@ WORKLOADS = (
         None,
         (
             Figure("peak rate", "peak_per_second", "events a second"),
-            *_asked(LATENCY, p99_ratio={"most": 1.2}, memory_ratio={"most": 1.05}),
+            *_asked(LATENCY, p99_ratio={"most": 1.2}, own_ratio={"most": 1.05}),
         ),
     ),
     Workload(
