@@ -38,12 +38,12 @@ class Around:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        since, status = time.perf_counter(), 0
+        since, status, took = time.perf_counter(), 0, 0.0
 
         async def sent(message: Message) -> None:
-            nonlocal status
+            nonlocal status, took
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, took = message["status"], time.perf_counter() - since  # a stream lasts as long as its reader
                 given = {name.lower() for name, _ in message["headers"]}
                 more = HEADERS if b"cache-control" in given else [*HEADERS, NO_STORE]
                 message = {**message, "headers": [*message["headers"], *more]}
@@ -59,7 +59,7 @@ class Around:
         finally:
             route: Any = scope.get("route")
             path = getattr(route, "path_format", "none")
-            self._requests.add(path, scope["method"], status, time.perf_counter() - since)
+            self._requests.add(path, scope["method"], status, took)
         return None
 
 

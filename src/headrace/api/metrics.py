@@ -12,7 +12,7 @@ Labels = Mapping[str, str]
 
 
 class Requests:
-    """Requests by route, method and status, and how long they took. For any thread."""
+    """Requests by route, method and status, and how long until they were answered. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ class Requests:
             (({"route": route, "method": method, "status": code}, n) for (route, method, code), n in counts.items()),
         )  # fmt: skip
         name = "headrace_api_request_seconds"
-        yield from (f"# HELP {name} How long answers took", f"# TYPE {name} histogram")
+        yield from (f"# HELP {name} How long until an answer began", f"# TYPE {name} histogram")
         for route, of in buckets.items():
             total = 0
             for bound, count in zip([*(f"{s:g}" for s in SECONDS), "+Inf"], of, strict=True):

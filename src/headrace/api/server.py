@@ -44,6 +44,7 @@ class ApiServer:
 
     def listen(self) -> None:
         """Before anything else starts: raises ``api.port`` when the port that is configured is taken."""
+        (self._project.path / ADDRESS).unlink(missing_ok=True)  # of one that was killed
         self._listener = _listener(self._settings)
 
     def begin(self, call: Call) -> None:
