@@ -11,6 +11,7 @@ import pytest
 
 from headrace.catalog import project
 from headrace.model.definition import (
+    ApiSettings,
     FunctionFile,
     Retention,
     Settings,
@@ -228,3 +229,35 @@ def test_what_cannot_say_how_long_the_log_is_kept(tmp_path: Path, written: str, 
     with pytest.raises(HeadraceError) as caught:
         project.read(folder)
     assert (caught.value.where, text in str(caught.value)) == (f"headrace.yaml:{line}", True)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("{}", ApiSettings()),
+        ("{port: 8080, host: 0.0.0.0, memory: 2 GiB}", ApiSettings(port=8080, host="0.0.0.0", memory="2 GiB")),
+        ("{auth: none, host: '::1'}", ApiSettings(auth="none", host="::1")),
+        ("{enabled: false}", ApiSettings(enabled=False)),
+    ],
+)
+def test_where_the_api_is_served(tmp_path: Path, written: str, expected: ApiSettings) -> None:
+    assert project.read(write(tmp_path, {MAIN: f"api: {written}\n"})).settings.api == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("7070", "'api' must be a mapping"),
+        ("{prot: 7070}", "unknown key 'prot'"),
+        ("{port: 70700}", "'port' is 70700"),
+        ("{port: true}", "'port' is True"),
+        ("{auth: toke}", "did you mean 'token'?"),
+        ("{auth: none, host: 10.0.0.7}", "for the loopback alone"),
+        ("{memory: much}", "'memory' is 'much'"),
+        ("{enabled: 1}", "'enabled' is 1"),
+    ],
+)
+def test_what_cannot_say_where_the_api_is_served(tmp_path: Path, written: str, text: str) -> None:
+    with pytest.raises(HeadraceError) as caught:
+        project.read(write(tmp_path, {MAIN: f"api: {written}\n"}))
+    assert caught.value.where == "headrace.yaml:1" and text in str(caught.value)

@@ -15,6 +15,7 @@ from headrace.model.schema import Column, Relation, ViewSchema
 
 # Names in ``meta``, each followed by what it is about.
 HELD = "held "  # a table that no source has any more, though the log holds rows of it
+PAUSED = "paused "  # a sink that is given nothing until it is resumed
 ANEW = "anew "  # a source that was dropped and begins as if it were new when it is started again
 
 

@@ -25,10 +25,11 @@ headrace watch VIEW              # its changes as they come
 # In the order in which they are used; the help shows them so. Each is a file of headrace.cli.commands.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
-    "Run a project": ("doctor", "plan", "up", "apply", "status", "stop"),
+    "Run a project": ("doctor", "plan", "up", "apply", "status", "pause", "resume", "stop"),
     "Read views": ("views", "show", "watch", "sql", "wait", "frontier", "groups"),
     "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine", "alerts"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
+    "Give access": ("token", "audit"),
     "Remove": ("drop",),
     "Other": ("help", "version"),
 }
@@ -50,6 +51,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Read a table's or view's changes in groups, acknowledge them.",
         ("ls", "create", "drop", "read", "ack", "nack", "extend", "dead"),
     ),
+    "token": ("Make, list and revoke the tokens of the API and of psql.", ("create", "ls", "revoke")),
     "groups dead": ("Look at what a group has given up, deliver it again, drop it.", ("ls", "show", "replay", "drop")),
 }
 

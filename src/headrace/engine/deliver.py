@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from headrace.catalog.store import Catalog, StepRecord, ViewRecord
+from headrace.catalog.store import PAUSED, Catalog, StepRecord, ViewRecord
 from headrace.engine.disk import own_refusal
 from headrace.log.read import LogReader
 from headrace.model.delivery import Delivery, Succession
@@ -53,6 +53,7 @@ class Deliver(threading.Thread):
         self._opened = False
         self._held: dict[str, int] = {}
         self._left = 0  # where the log began when this sink was last found to be behind that
+        self.paused = bool(catalog.meta(PAUSED + sink.name))
         self._published = threading.Event()
         self._closed = threading.Event()
         self._asked: queue.Queue[tuple[Callable[[Sink], Any], Future[Any]]] = queue.Queue()
@@ -66,6 +67,17 @@ class Deliver(threading.Thread):
     def ended(self) -> HeadraceError | None:
         """What it failed with for good: nothing more is delivered."""
         return self.error if self.error is not None and not self.is_alive() else None
+
+    @property
+    def state(self) -> str:
+        """``paused``, ``failed`` or ``running``."""
+        return "paused" if self.paused else "failed" if self.error else "running"
+
+    def pause(self, paused: bool) -> None:
+        """Whether it is given nothing from the next delivery on; it stays so when the product starts again."""
+        self.catalog.set_meta(PAUSED + self.sink.name, "1" if paused else "")
+        self.paused = paused
+        self.wake()
 
     def wake(self) -> None:
         """A step was published."""
@@ -102,6 +114,8 @@ class Deliver(threading.Thread):
 
     def turn(self) -> float | None:
         """One move: open the sink, or deliver what is next. Seconds to wait before the next one; None: it is over."""
+        if self.paused and self._asked.empty():
+            return WAIT_S
         try:
             if not self._opened:
                 self.begin()
@@ -128,7 +142,7 @@ class Deliver(threading.Thread):
         """Write what is next; False when nothing is."""
         if self._answered():
             self._held = self.sink.held()
-        due = self.next(self._held) if self.sink.ready() else None
+        due = None if self.paused or not self.sink.ready() else self.next(self._held)
         if due is None:
             self.recovered()
             return False

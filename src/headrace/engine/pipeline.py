@@ -67,12 +67,12 @@ class Pipeline:
     ``groups``: the consumer groups; ``groups.subscribe(...)`` reads one.
     """
 
-    def __init__(self, project: Project, *, on_event: Progress | None = None) -> None:
+    def __init__(self, project: Project, *, on_event: Progress | None = None, brief: bool = False) -> None:
         self.project = project
         self.folder = project.path / snapshot.STATE
         self.tell = Heard(on_event)
         self.error: BaseException | None = None
-        self.recovered = self.brief = False
+        self.recovered, self.brief = False, brief
         self.sources: dict[str, Source] = {}
         self.ingests: dict[str, Ingest] = {}
         self.delivers: dict[str, Deliver] = {}
@@ -100,8 +100,7 @@ class Pipeline:
     @contextmanager
     def open(cls, project: Project, *, brief: bool = False) -> Iterator[Pipeline]:
         """For one verb without `up`: state is recovered, but no source, sink or step runs. See ``open_session``."""
-        pipeline = cls(project)
-        pipeline.brief = brief
+        pipeline = cls(project, brief=brief)
         try:
             with telling(pipeline.folder):
                 pipeline.prepare()
@@ -179,7 +178,7 @@ class Pipeline:
 
         Raises what a source or a sink failed with: then it will not be.
         """
-        ingests, delivers = list(self.ingests.values()), list(self.delivers.values())
+        ingests, delivers = list(self.ingests.values()), [d for d in self.delivers.values() if not d.paused]
         for error in (*(i.error for i in ingests), *(d.error for d in delivers)):
             if error is not None:
                 raise error
@@ -487,6 +486,10 @@ class Pipeline:
         """Drop a view here and in every sink; refused with the names of the views that read it."""
 
         return self.on_engine(partial(drop, self, view))
+
+    def pause(self, sink: str, paused: bool) -> dict[str, Any]:
+        """Whether a sink is given nothing for now; see ``attach.pause``."""
+        return attach.pause(self.delivers, sink, paused)
 
     def status(self) -> dict[str, Any]:
         """How far the log, each view, source and sink are, and what is wrong."""

@@ -115,6 +115,20 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """Where `headrace up` serves the API and the page, and to whom. ``port`` None: 7070, or a free one.
+
+    ``auth``: "token", or "none" on the loopback. ``memory``: of the questions that are asked of views.
+    """
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int | None = None
+    auth: str = "token"
+    memory: str = "512MB"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """``headrace.yaml``. Every setting has a default; most projects only name themselves."""
 
@@ -130,6 +144,7 @@ class Settings:
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
     retention: Retention = Retention()
+    api: ApiSettings = ApiSettings()
 
     @property
     def driver_bytes(self) -> int:

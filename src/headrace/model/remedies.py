@@ -349,6 +349,50 @@ REMEDIES: dict[str, Remedy] = {
         "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
         "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",
     ),
+    "api.port": Remedy(
+        "Another project, or another program, listens there.",
+        "`api: {port: 7080}` in headrace.yaml names another one; without `port` a free one is taken.",
+    ),
+    "api.request": Remedy(
+        "A parameter or the body of a request is not of the form that its route takes.",
+        "As the error says; the routes are in [the HTTP API](api.md), their contract at `/api/openapi.json`.",
+    ),
+    "api.route": Remedy(
+        "The path is spelled wrong, or is asked with another method.",
+        "The routes are in [the HTTP API](api.md).",
+    ),
+    "row.unknown": Remedy(
+        "The row was deleted, or never was.",
+        "Ask by `rows` with a filter to see what there is; `at` shows what there was.",
+    ),
+    "access.token": Remedy(
+        "The token was not sent, was cut off in copying, is over, or was revoked.",
+        "Send `Authorization: Bearer TOKEN`; `headrace token ls` shows which are live.",
+    ),
+    "access.denied": Remedy(
+        "The token's role is too small, or it is limited to some views and this is about more.",
+        "An admin makes another one: `headrace token create NAME --role ROLE`.",
+    ),
+    "access.unknown": Remedy(
+        "The id or the name is spelled wrong.",
+        "`headrace token ls` shows all tokens with their ids.",
+    ),
+    "access.exists": Remedy(
+        "A live token has that name: two that are told apart by nothing could not be told apart in the audit log.",
+        "Take another name, or `headrace token revoke NAME` first.",
+    ),
+    "access.invalid": Remedy(
+        "A name, a role, a pattern or a lifetime is not of the form that it must have.",
+        "As the error says, which names what it takes.",
+    ),
+    "audit.failed": Remedy(
+        "The disk is full, or the folder `.headrace/audit` cannot be written.",
+        "Make room, or give back the right to write there; nothing was changed.",
+    ),
+    "audit.damaged": Remedy(
+        "An entry of the audit log was changed, removed or moved, or the disk damaged it.",
+        "`headrace audit --verify` names the first; compare with a backup.",
+    ),
     "profile.flame": Remedy(
         "py-spy is not installed, or the kernel does not let it look into another process.",
         "The same command without `--flame`, or what the error says of py-spy ([profiles](profile.md)).",

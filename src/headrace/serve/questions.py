@@ -6,7 +6,7 @@ Every answer is of one commit. Record: docs/decisions/0026-serving.md.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -180,12 +180,16 @@ class Questions:
             table, more = run(session.connection, text, values, replace(limits, rows=question.limit))
         return Answer(commit, table, more, session.stale)
 
-    def ask(self, sql: str, parameters: Sequence[Any] = (), limits: Limits = Limits(), at: int | None = None) -> Answer:
+    def ask(
+        self, sql: str, parameters: Sequence[Any] = (), limits: Limits = Limits(), at: int | None = None,
+        may_read: Callable[[str], bool] = lambda name: True,
+    ) -> Answer:  # fmt: skip
         """One SELECT in DuckDB's dialect over tables and views, at the frontier or at a commit.
 
+        ``may_read``: which relations are known to who asks.
         Raises ``sql.syntax``, ``sql.refused``, ``sql.unknown_relation``, ``query.timeout``, ``query.failed``.
         """
-        known = {relation.name.lower(): relation for relation in self.relations()}
+        known = {relation.name.lower(): relation for relation in self.relations() if may_read(relation.name)}
         with self.session(at) as session:
             names = admitted(session.connection, sql, known.keys())
             commit = session.load(known[name] for name in names)
@@ -289,6 +293,8 @@ def run(
         ) from None  # fmt: skip
     except duckdb.Error as error:
         raise _of_duckdb(error) from None
+    except pa.ArrowException as error:  # values deeper than it has
+        raise HeadraceError("query.failed", f"the answer cannot be told: {error}") from None
     finally:
         timer.cancel()
 

@@ -45,7 +45,7 @@ def run(
     """Run the project until Ctrl-C, or with --once until it is up to date.
 
     It follows the sources, keeps the views up to date and delivers them to the sinks. It takes the definitions
-    as they are in the folder now.
+    as they are in the folder now. Once it is up, it serves the page and the API, at the address that it tells.
 
     Ctrl-C, SIGTERM or `headrace stop` end it after the step it is in; a second Ctrl-C at once. Even SIGKILL
     loses nothing that was acknowledged.
@@ -56,6 +56,7 @@ def run(
     A folder that was copied with its .headrace is refused while the original is there; --as-copy gives it an id of
     its own, after its sinks were pointed elsewhere.
     """
+    from headrace.api.server import ApiServer
     from headrace.catalog.project import read
     from headrace.control import up
     from headrace.engine import connectors
@@ -65,10 +66,11 @@ def run(
     stopping = threading.Event()
     told = _Told(definitions, json, stopping)
     told.take_signals()
+    serves = definitions.settings.api.enabled and not once
     try:
         status = up.run(
             definitions, stopping, on_event=told.event, on_ready=told.ready, on_tick=told.tick, once=once,
-            as_copy=as_copy,
+            as_copy=as_copy, beside=[ApiServer(definitions, told.event)] if serves else (),
         )  # fmt: skip
         if once and not stopping.is_set():
             told.done(status)
