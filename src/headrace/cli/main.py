@@ -26,7 +26,7 @@ headrace watch VIEW              # its changes as they come
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
     "Run a project": ("doctor", "plan", "up", "apply", "status", "stop"),
-    "Read views": ("views", "show", "watch", "sql", "wait", "frontier", "groups"),
+    "Read views": ("views", "show", "watch", "search", "queries", "sql", "wait", "frontier", "groups"),
     "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
     "Remove": ("drop",),
