@@ -46,6 +46,10 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Read a table's or view's changes in groups, acknowledge them.",
         ("ls", "create", "drop", "read", "ack", "nack", "extend", "dead"),
     ),
+    "queries": (
+        "Store queries, and follow what they match in the changes of views.",
+        ("ls", "add", "rm", "show", "watch"),
+    ),
     "groups dead": ("Look at what a group has given up, deliver it again, drop it.", ("ls", "show", "replay", "drop")),
 }
 

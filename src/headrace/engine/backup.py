@@ -31,12 +31,23 @@ from headrace.log.layout import MARK_NAME, Mark, segment_name
 from headrace.log.segment import Segment, read_mark
 from headrace.model.errors import HeadraceError
 from headrace.serve.quarantine import FOLDER as QUARANTINE
+from headrace.serve.search.index import FOLDER as INDEXES
 from headrace.serve.snapshot import catalog_path
 
 LAYOUT = 1
 TOLD = "backup.json"
 PROJECT, KEPT = "project", "kept"  # the definitions, and what is in .headrace
-DEFINITIONS = ("headrace.yaml", "sources", "views", "sinks", "functions", "tests", "contracts", ".gitignore")
+DEFINITIONS = (
+    "headrace.yaml",
+    "sources",
+    "views",
+    "sinks",
+    "functions",
+    "searches",
+    "tests",
+    "contracts",
+    ".gitignore",
+)
 _LOG, _STATE = "log", "state"
 _PIECE = 1 << 20
 Progress = Callable[[dict[str, Any]], None]
@@ -159,7 +170,7 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
-        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, "lock") or inside.name.startswith("catalog.")
+        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, INDEXES, "lock") or inside.name.startswith("catalog.")
         if file.is_file() and not elsewhere and inside.as_posix() not in made.files:
             yield file, f"{KEPT}/{inside.as_posix()}", file.stat().st_size
     for name in DEFINITIONS:

@@ -61,12 +61,12 @@ class PublishedView:
         return self.commit
 
     def rebase(self, rows: Iterable[tuple[Row, int]], forget_steps: bool = False) -> None:
-        """What the view holds becomes its base; deltas, and with ``forget_steps`` steps, are forgotten."""
+        """What the view holds becomes its base; with ``forget_steps`` all before the last step is forgotten."""
         pairs = list(rows)
         path = self.folder / ".headrace" / f"base{self.step}.arrow"
         write_run(path, self.table([row for row, _ in pairs], [weight for _, weight in pairs]))
         with self.catalog.transaction():
             self.catalog.put_base(self.feed, self.step, self.commit, [str(path)], len(pairs))
             if forget_steps:
-                self.catalog.forget_outputs(self.feed, self.step)
+                self.catalog.forget_outputs(self.feed, self.step - 1)
                 self.catalog.forget_steps(self.step)

@@ -26,7 +26,9 @@ def run(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="Rows to show. Default: 10.")] = 10,
-    offset: Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Rows to pass over before. Default: 0.")] = 0,
+    offset: Annotated[
+        int, typer.Option("--offset", metavar="N", min=0, help="Rows to pass over before. Default: 0.")
+    ] = 0,
     field: Annotated[
         list[str] | None,
         typer.Option("--field", "-f", metavar="COLUMN", help="Look for bare words in it alone; may be repeated."),

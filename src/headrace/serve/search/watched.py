@@ -1,0 +1,155 @@
+"""What stored queries match in a view: now, as of a commit, and as it changes, also when the queries do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.catalog.searches import StoredQueries, unknown
+from headrace.catalog.store import Catalog
+from headrace.model.definition import StoredQuery
+from headrace.model.delivery import WEIGHT
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import ViewSchema
+from headrace.serve import past, snapshot
+from headrace.serve.search import deltas
+from headrace.serve.search.matching import Matcher
+from headrace.serve.search.stored import problem
+from headrace.state.rows import consolidate, difference
+
+LOOK_S = 1.0  # so often the files of queries are looked at
+_HELD_PARTS = 64  # deltas of matches are added up once there are so many
+Told = Callable[[HeadraceError], None]
+
+
+def matched(
+    project: Path, view: str, query: StoredQuery, commit: int | None = None
+) -> tuple[int, ViewSchema, pa.Table]:
+    """(commit, the view's schema, ``_query``, its columns and ``_w``): what a query matches, now or as of a commit.
+
+    Raises ``HeadraceError``: search.query; as of a commit those of ``past.contents``.
+    """
+    reached, schema, rows = (
+        snapshot.contents(project, view) if commit is None else past.contents(project, view, commit, None)
+    )
+    if (error := problem(query, schema)) is not None:
+        raise error
+    with closing(Matcher(schema, {query.name: query.query})) as matcher:
+        return reached, schema, matcher.matches(rows)
+
+
+class Watched:
+    """Follows the matches of stored queries in one view.
+
+    ``names``: of these alone; None: of all of the view. ``told`` hears, once, what is wrong with a query that is left
+    out.
+    """
+
+    def __init__(self, project: Path, view: str, names: Sequence[str] | None, told: Told) -> None:
+        self._project, self._view, self._names, self._told = project, view, names, told
+        self._files = StoredQueries(project)
+        self._looked_at: float | None = None
+        self._queries: dict[str, StoredQuery] = {}
+        self._said: dict[str, str] = {}
+        self._matcher: Matcher | None = None
+        self._held: list[pa.Table] = []
+
+    def follow(self, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
+        """(commit, delta of the matches: ``_query``, the view's columns, ``_w``). First all there are, if none an empty
+        table; then each published step's, and what comes and goes when a query does. Ends when ``stop`` is set.
+
+        Raises ``HeadraceError``: view.unknown, and search.unknown for a name that no query has at the start.
+        """
+        with closing(Catalog(snapshot.catalog_path(self._project), read_only=True)) as catalog:
+            try:
+                yield from self._followed(catalog, stop)
+            finally:
+                self._close()
+
+    def _followed(self, catalog: Catalog, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
+        frontier, matcher = None, None
+        while not stop.is_set():
+            record = snapshot.known(catalog, self._view)
+            steps = None
+            if not self._changed() and frontier is not None:
+                steps = deltas.since(catalog, record, frontier)
+            if steps is None or matcher is None:
+                at_first, matcher = frontier is None, self._matching(record.schema)
+                frontier, rows = deltas.begin(catalog, record)
+                for delta in self._anew(matcher.matches(rows)):
+                    if delta.num_rows or at_first:
+                        yield frontier.commit, delta
+                continue
+            for reached, delta in steps:
+                frontier = reached
+                if (found := matcher.matches(delta)).num_rows:
+                    self._hold(found)
+                    yield reached.commit, found
+            stop.wait(snapshot.POLL_S)
+
+    def _changed(self) -> bool:
+        """Whether the queries are others than a moment ago; the files are looked at every ``LOOK_S``."""
+        if self._looked_at is not None and time.monotonic() - self._looked_at < LOOK_S:
+            return False
+        queries, unread = self._files.read()
+        if self._looked_at is None:
+            for name in self._names or ():
+                if name not in queries | unread:
+                    raise unknown(name, list(queries))
+        self._looked_at = time.monotonic()
+        for name, error in unread.items():
+            self._say(name, error)
+        wanted = {
+            name: query
+            for name, query in queries.items()
+            if query.view.lower() == self._view.lower() and (self._names is None or name in self._names)
+        }
+        if wanted == self._queries:
+            return False
+        self._queries = wanted
+        return True
+
+    def _matching(self, schema: ViewSchema) -> Matcher:
+        """A matcher for the queries as they are now, in the place of the one before."""
+        self._close()
+        self._matcher = Matcher(schema, self._usable(schema))
+        return self._matcher
+
+    def _usable(self, schema: ViewSchema) -> dict[str, str]:
+        """The texts of those that are queries of the view."""
+        wrong = {name: problem(query, schema) for name, query in self._queries.items()}
+        for name, error in wrong.items():
+            if error is not None:
+                self._say(name, error)
+        return {name: self._queries[name].query for name, error in wrong.items() if error is None}
+
+    def _close(self) -> None:
+        if self._matcher is not None:
+            self._matcher.close()
+            self._matcher = None
+
+    def _say(self, name: str, problem: HeadraceError) -> None:
+        if self._said.get(name) != str(problem):
+            self._said[name] = str(problem)
+            self._told(problem)
+
+    def _hold(self, delta: pa.Table) -> None:
+        self._held.append(delta)
+        if len(self._held) >= _HELD_PARTS:
+            self._held = [consolidate(pa.concat_tables(self._held))]
+
+    def _anew(self, now: pa.Table) -> list[pa.Table]:
+        """What leads from the matches that were told to those of now; two deltas where the view has other columns."""
+        before, self._held = self._held, [now]
+        if not before:
+            return [now]
+        if before[0].schema != now.schema:
+            held = consolidate(pa.concat_tables(before))
+            return [held.set_column(held.num_columns - 1, WEIGHT, pc.negate(held[WEIGHT])), now]
+        return [difference(now, consolidate(pa.concat_tables(before)))]
