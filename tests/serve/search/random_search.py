@@ -20,7 +20,7 @@ COLUMNS = {
 }  # fmt: skip
 NAMES = list(COLUMNS)
 TEXTS = ("Title", "note", "tags")
-VOCABULARY = [*"red blue late early parcel refund order paid pay payment".split(), "x1", "42", "7"]
+VOCABULARY = ["red", "blue", "late", "early", "parcel", "refund", "order", "paid", "pay", "payment", "x1", "42", "7"]
 Row = tuple[Any, ...]
 Meaning = Callable[[dict[str, Any]], bool]
 
@@ -47,7 +47,9 @@ def random_row(draw: random.Random) -> Row:
         return draw.choice([" ", "-", ", "]).join(draw.choice([w, w.upper(), w.title()]) for w in picked)
 
     day = datetime.date(2026, 1, 1) + datetime.timedelta(draw.randrange(90))
-    seen = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=draw.randrange(8 * 10**12))
+    seen = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
+        microseconds=draw.randrange(8 * 10**12)
+    )
     return (
         draw.randrange(50), text(), text(), draw.choice([None, Decimal(draw.randrange(-500, 5_000)) / 100]),
         draw.choice([None, draw.randrange(10) / 4]), draw.choice([None, True, False]), draw.choice([None, day]),
@@ -58,7 +60,9 @@ def random_row(draw: random.Random) -> Row:
 def random_query(draw: random.Random, depth: int = 2) -> Asked:
     if depth and draw.random() < 0.5:
         return _joined(draw, depth)
-    return draw.choice([_word, _word, _word, _in_column, _phrase, _prefix, _number, _total, _day, _flag, _present, _set])(draw)
+    return draw.choice(
+        [_word, _word, _word, _in_column, _phrase, _prefix, _number, _total, _day, _flag, _present, _set]
+    )(draw)
 
 
 def _joined(draw: random.Random, depth: int) -> Asked:
@@ -120,7 +124,12 @@ def _number(draw: random.Random) -> Asked:
 def _total(draw: random.Random) -> Asked:
     bound = Decimal(draw.randrange(-5_000, 50_000)) / 1_000  # finer than the column
     sign, means = draw.choice(
-        [(">", lambda v: v > bound), (">=", lambda v: v >= bound), ("<", lambda v: v < bound), ("<=", lambda v: v <= bound)]
+        [
+            (">", lambda v: v > bound),
+            (">=", lambda v: v >= bound),
+            ("<", lambda v: v < bound),
+            ("<=", lambda v: v <= bound),
+        ]
     )
     return Asked(f"total:{sign}{bound}", lambda row: row["total"] is not None and means(row["total"]))
 

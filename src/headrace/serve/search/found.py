@@ -113,10 +113,10 @@ def search(
                 places, scores = index.places(state.searcher, wanted, limit, offset)
                 kept = state.rows.take(places[:limit])
                 break
-            except (OSError, ValueError, pa.ArrowException):  # another process made it anew meanwhile
-                index.forget()
+            except (OSError, ValueError, pa.ArrowException):
                 if attempt == _ATTEMPTS - 1:
                     raise
+                index.forget(damaged=attempt > 0)  # at first another process may have made it anew
         commit = snapshot.reached(catalog, record, state.frontier.view.commit)
     copies = state.searcher.aggregate(wanted, {"copies": {"sum": {"field": WEIGHT_FIELD}}})
     rows = kept.select(list(record.schema.names))

@@ -85,10 +85,13 @@ class ViewIndex:
                 self._looked = time.monotonic()
             return self._state
 
-    def forget(self) -> None:
-        """What was read of the files is not so any more."""
+    def forget(self, *, damaged: bool) -> None:
+        """The files are not as they were read: they are read again, or, ``damaged``, made anew."""
         with self._lock:
             self._state = None
+            if damaged:
+                with self._alone(lambda event: None):
+                    shutil.rmtree(self.folder, ignore_errors=True)
 
     def _brought(self, catalog: Catalog, progress: Progress) -> State:
         last = catalog.last_published()

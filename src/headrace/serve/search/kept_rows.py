@@ -35,6 +35,8 @@ class KeptRows:
         if not len(places):
             return self.schema.empty_table()
         owner = np.searchsorted(self._firsts, places, "right") - 1
+        if owner.min() < 0:
+            raise FileNotFoundError(str(self._path(int(places.min()))))
         order = np.argsort(owner, kind="stable")
         files, starts = np.unique(owner[order], return_index=True)
         parts = [

@@ -7,19 +7,18 @@ regular expression, the beginning of a word) may always match.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.serve.search.library import analyzer
+from headrace.serve.search.holds import Rows
 from headrace.serve.search.tree import Between, Boosted, Group, Node, Phrase
 
 WIDE_COST = 8  # how many words a span of more than one number is as good as
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,49 @@ def needed(node: Node) -> Needed:
     return None
 
 
-def _cost(keys: tuple[Word | Span, ...]) -> int:
-    return sum(WIDE_COST if isinstance(key, Span) and key.low != key.high else 1 for key in keys)
+def _cost(keys: tuple[Word | Span, ...]) -> tuple[int, int]:
+    """Few are better than many, and of as many long words better than short ones, which more rows have."""
+    count = sum(WIDE_COST if isinstance(key, Span) and key.low != key.high else 1 for key in keys)
+    return count, -min((len(key.text) for key in keys if isinstance(key, Word)), default=0)
+
+
+class Router:
+    """Finds the queries, numbered in order, that may match, and the rows that each may match."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._always: list[int] = []
+        self._words: dict[str, dict[str, list[int]]] = {}
+        spans: dict[str, list[tuple[int, Span]]] = {}
+        for number, keys in enumerate(map(needed, nodes)):
+            if keys is None:
+                self._always.append(number)
+            for key in keys or ():
+                if isinstance(key, Word):
+                    self._words.setdefault(key.field, {}).setdefault(key.text, []).append(number)
+                else:
+                    spans.setdefault(key.field, []).append((number, key))
+        self._known = {field: frozenset(words) for field, words in self._words.items()}
+        self._spans = {field: _Spans.of(of) for field, of in spans.items()}
+
+    def candidates(self, rows: Rows, columns: Mapping[str, pa.Array]) -> dict[int, Collection[int]]:
+        """Query -> the rows that it may match; queries that match none for sure are left out.
+
+        ``columns``: what stands in the index for each field. Work: a look at each word of the texts, as the index makes
+        words; that of numbers follows the distinct ones and what they lead to.
+        """
+        count = len(next(iter(columns.values()), ()))
+        found: dict[int, Any] = {number: range(count) for number in self._always if count}
+        for field, queries in self._words.items():
+            known = self._known[field]
+            for row, text in enumerate(rows.cells(field)):
+                if text:
+                    for word in known.intersection(rows.words(field, row)):
+                        for number in queries[word]:
+                            found.setdefault(number, set()).add(row)
+        for field, spans in self._spans.items():
+            for number, inside in spans.inside(columns[field]):
+                found.setdefault(number, set()).update(inside.tolist())
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,62 +112,22 @@ class _Spans:
     lows: npt.NDArray[np.generic]
     highs: npt.NDArray[np.generic]
 
-    def hit(self, values: pa.Array, queries: set[int]) -> Flags:
-        """Adds the queries that have a value in a span; which rows have such a value."""
+    @classmethod
+    def of(cls, spans: Sequence[tuple[int, Span]]) -> _Spans:
+        real = any(isinstance(bound, float) for _, span in spans for bound in (span.low, span.high))
+        kind = np.float64 if real else np.int64
+        least, most = (-np.inf, np.inf) if real else (-(1 << 63), (1 << 63) - 1)
+        lows = [least if span.low is None else min(max(span.low, least), most) for _, span in spans]
+        highs = [most if span.high is None else min(max(span.high, least), most) for _, span in spans]
+        return cls(np.array([number for number, _ in spans], np.int64), np.array(lows, kind), np.array(highs, kind))
+
+    def inside(self, values: pa.Array) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+        """Each query that has a value in its span, with the rows of these values."""
+        rows = np.flatnonzero(np.asarray(values.is_valid()))
         present = np.asarray(values.drop_null())
-        rows = np.zeros(len(values), bool)
-        ordered = np.unique(present)
-        inside = np.searchsorted(ordered, self.highs, "right") > np.searchsorted(ordered, self.lows, "left")
-        if not inside.any():
-            return rows
-        queries.update(self.queries[inside].tolist())
-        order = np.argsort(self.lows[inside])
-        lows, reach = self.lows[inside][order], np.maximum.accumulate(self.highs[inside][order])
-        before = np.searchsorted(lows, present, "right") - 1
-        rows[np.asarray(values.is_valid())] = (before >= 0) & (reach[np.maximum(before, 0)] >= present)
-        return rows
-
-
-class Router:
-    """Finds the queries, numbered in order, that may match."""
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self.always: set[int] = set()
-        self._words: dict[str, dict[str, list[int]]] = {}
-        spans: dict[str, list[tuple[int, Span]]] = {}
-        for number, keys in enumerate(map(needed, nodes)):
-            if keys is None:
-                self.always.add(number)
-            for key in keys or ():
-                if isinstance(key, Word):
-                    self._words.setdefault(key.field, {}).setdefault(key.text, []).append(number)
-                else:
-                    spans.setdefault(key.field, []).append((number, key))
-        self._spans = {field: _spans(of) for field, of in spans.items()}
-
-    def candidates(self, columns: Mapping[str, pa.Array]) -> tuple[set[int], Flags]:
-        """(queries that may match, rows that may be matched). ``columns``: what stands in the index for each field.
-
-        Work: a look at each word of the texts, as the index makes words; that of numbers follows the distinct ones.
-        """
-        count = len(next(iter(columns.values()), ()))
-        queries, rows = set(self.always), np.full(count, bool(self.always))
-        for field, words in self._words.items():
-            known, analyze = set(words), analyzer().analyze
-            for row, text in enumerate(columns[field].to_pylist()):
-                if text and (hits := known.intersection(analyze(text))):
-                    rows[row] = True
-                    for word in hits:
-                        queries.update(words[word])
-        for field, spans in self._spans.items():
-            rows |= spans.hit(columns[field], queries)
-        return queries, rows
-
-
-def _spans(of: Sequence[tuple[int, Span]]) -> _Spans:
-    real = any(isinstance(bound, float) for _, span in of for bound in (span.low, span.high))
-    kind = np.float64 if real else np.int64
-    least, most = (-np.inf, np.inf) if real else (-(1 << 63), (1 << 63) - 1)
-    lows = [least if span.low is None else min(max(span.low, least), most) for _, span in of]
-    highs = [most if span.high is None else min(max(span.high, least), most) for _, span in of]
-    return _Spans(np.array([number for number, _ in of], np.int64), np.array(lows, kind), np.array(highs, kind))
+        order = np.argsort(present, kind="stable")
+        ordered, rows = present[order], rows[order]
+        begins = np.searchsorted(ordered, self.lows, "left")
+        ends = np.searchsorted(ordered, self.highs, "right")
+        for place in np.flatnonzero(ends > begins).tolist():
+            yield int(self.queries[place]), rows[begins[place] : ends[place]]

@@ -40,8 +40,7 @@ def matched(
     )
     if (error := problem(query, schema)) is not None:
         raise error
-    with closing(Matcher(schema, {query.name: query.query})) as matcher:
-        return reached, schema, matcher.matches(rows)
+    return reached, schema, Matcher(schema, {query.name: query.query}).matches(rows)
 
 
 class Watched:
@@ -57,7 +56,6 @@ class Watched:
         self._looked_at: float | None = None
         self._queries: dict[str, StoredQuery] = {}
         self._said: dict[str, str] = {}
-        self._matcher: Matcher | None = None
         self._held: list[pa.Table] = []
 
     def follow(self, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
@@ -67,10 +65,7 @@ class Watched:
         Raises ``HeadraceError``: view.unknown, and search.unknown for a name that no query has at the start.
         """
         with closing(Catalog(snapshot.catalog_path(self._project), read_only=True)) as catalog:
-            try:
-                yield from self._followed(catalog, stop)
-            finally:
-                self._close()
+            yield from self._followed(catalog, stop)
 
     def _followed(self, catalog: Catalog, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
         frontier, matcher = None, None
@@ -80,7 +75,7 @@ class Watched:
             if not self._changed() and frontier is not None:
                 steps = deltas.since(catalog, record, frontier)
             if steps is None or matcher is None:
-                at_first, matcher = frontier is None, self._matching(record.schema)
+                at_first, matcher = frontier is None, Matcher(record.schema, self._usable(record.schema))
                 frontier, rows = deltas.begin(catalog, record)
                 for delta in self._anew(matcher.matches(rows)):
                     if delta.num_rows or at_first:
@@ -115,12 +110,6 @@ class Watched:
         self._queries = wanted
         return True
 
-    def _matching(self, schema: ViewSchema) -> Matcher:
-        """A matcher for the queries as they are now, in the place of the one before."""
-        self._close()
-        self._matcher = Matcher(schema, self._usable(schema))
-        return self._matcher
-
     def _usable(self, schema: ViewSchema) -> dict[str, str]:
         """The texts of those that are queries of the view."""
         wrong = {name: problem(query, schema) for name, query in self._queries.items()}
@@ -128,11 +117,6 @@ class Watched:
             if error is not None:
                 self._say(name, error)
         return {name: self._queries[name].query for name, error in wrong.items() if error is None}
-
-    def _close(self) -> None:
-        if self._matcher is not None:
-            self._matcher.close()
-            self._matcher = None
 
     def _say(self, name: str, problem: HeadraceError) -> None:
         if self._said.get(name) != str(problem):

@@ -1,4 +1,4 @@
-"""A project with one view whose steps a test publishes, written as the engine writes them; no engine runs."""
+"""A project with one view whose steps are published by hand, written as the engine writes them; no engine runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ Row = tuple[Any, ...]
 
 
 class PublishedView:
-    """``columns``: name -> type. Rows are tuples in their order."""
+    """``columns``: name -> type. Rows are tuples in their order. ``started_us``: when it was, for times of steps."""
 
-    def __init__(self, folder: Path, name: str, columns: dict[str, str], key: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, name: str, columns: dict[str, str], key: Sequence[str] = (), started_us: int = 0
+    ) -> None:
+        self.started_us = started_us
         self.folder, self.name, self.step, self.commit, self.version = folder, name, 0, 0, 1
         self.columns = tuple(Column(column, type) for column, type in columns.items())
         self.key = tuple(key)
@@ -51,13 +54,14 @@ class PublishedView:
         return self.publish_table(self.table([row for row, _ in pairs], [weight for _, weight in pairs]))
 
     def publish_table(self, table: pa.Table) -> int:
+        """A step with columns ``c0 ..`` and ``_w``; its commit."""
         self.step += 1
         self.commit += 10
         path = self.folder / ".headrace" / f"{self.step}.arrow"
         write_run(path, table)
         self.catalog.record_step(self.step, self.commit - 10, self.commit, StepShape(), 0)
         outputs = [Output(self.step, self.feed, str(path), table.num_rows, "")] if table.num_rows else []
-        self.catalog.publish(self.step, outputs, self.step * 1_000)
+        self.catalog.publish(self.step, outputs, self.started_us + self.step * 1_000)
         return self.commit
 
     def rebase(self, rows: Iterable[tuple[Row, int]], forget_steps: bool = False) -> None:

@@ -1,0 +1,100 @@
+"""The files of an index: damaged, of another version, of another history, in many pieces. Each search opens them anew."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from benchmarks.published import PublishedView
+
+from headrace.serve.search import found, index
+from headrace.serve.search.found import search
+from headrace.serve.search.kept_rows import KeptRows
+
+LATE, EARLY = (1, "late parcel"), (2, "early parcel")
+
+
+@pytest.fixture(autouse=True)
+def as_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No search knows what an earlier one has opened."""
+    monkeypatch.setattr(found, "_opened", found._opened.__wrapped__)
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> PublishedView:
+    made = PublishedView(tmp_path / "project", "orders", {"id": "bigint", "text": "string"})
+    made.publish([(LATE, 1), (EARLY, 2)])
+    return made
+
+
+def ids(view: PublishedView, query: str) -> list[int]:
+    return sorted(search(view.folder, "orders", query).rows["id"].to_pylist())
+
+
+@pytest.mark.parametrize("damage", ["meta.json", "*.term", "*.fast", "*.store", "rows/*"])
+def test_an_index_that_is_damaged_is_made_anew(view: PublishedView, damage: str) -> None:
+    assert ids(view, "parcel") == [1, 2]
+    for path in list((view.folder / ".headrace/search/orders@1").glob(damage)):
+        path.write_bytes(b"{}")
+    assert ids(view, "parcel") == [1, 2]
+    view.publish([(LATE, -1), ((3, "late again"), 1)])
+    assert ids(view, "parcel OR late") == [2, 3]
+
+
+def test_rows_that_are_missing_are_made_anew(view: PublishedView) -> None:
+    assert ids(view, "parcel") == [1, 2]
+    shutil.rmtree(view.folder / ".headrace/search/orders@1/rows")
+    assert ids(view, "parcel") == [1, 2]
+
+
+def test_another_version_has_an_index_of_its_own_and_the_old_one_goes(view: PublishedView) -> None:
+    assert ids(view, "late") == [1]
+    view.put_version(2)
+    view.publish([((3, "late"), 1)])
+    assert ids(view, "late") == [3]
+    assert [path.name for path in (view.folder / ".headrace/search").glob("[!.]*")] == ["orders@2"]
+
+
+def test_an_index_of_another_history_than_the_project_has_is_made_anew(view: PublishedView, tmp_path: Path) -> None:
+    view.publish([((3, "late in one history"), 1)])
+    assert ids(view, "late") == [1, 3]
+    back = PublishedView(tmp_path / "back", "orders", {"id": "bigint", "text": "string"}, started_us=77)
+    shutil.copytree(view.folder / ".headrace/search", back.folder / ".headrace/search")
+    back.publish([(LATE, 1)])
+    assert ids(back, "late") == [1]
+    shutil.copytree(view.folder / ".headrace/search", back.folder / ".headrace/search", dirs_exist_ok=True)
+    back.publish([((4, "late in the other"), 1)])
+    back.publish([((5, "and later"), 1)])
+    assert ids(back, "late") == [1, 4]
+
+
+def test_what_went_does_not_stay_for_ever(view: PublishedView, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "WASTE_ROWS", 20)
+    for number in range(10, 70):
+        view.publish([((number, "late"), 1), *([((number - 1, "late"), -1)] if number > 10 else [])])
+        assert ids(view, "late") == [1, number]
+        rows = sum(
+            pa.ipc.open_file(path).read_all().num_rows
+            for path in (view.folder / ".headrace/search/orders@1/rows").glob("*.arrow")
+        )
+        assert rows <= 2 * 4 + 20 + 2
+
+
+def test_kept_rows_are_those_that_were_added_whatever_files_hold_them(tmp_path: Path) -> None:
+    draw, schema = random.Random(5), pa.schema([("n", pa.int64())])
+    kept, count = KeptRows(tmp_path, schema), 0
+    for _ in range(200):
+        more = draw.choice([1, 1, 2, 30])
+        kept.add(pa.table({"n": range(count, count + more)}, schema=schema), count)
+        count += more
+        if draw.random() < 0.3:
+            kept = KeptRows(tmp_path, schema)
+        places = np.array([draw.randrange(count) for _ in range(20)])
+        assert kept.take(places)["n"].to_pylist() == places.tolist()
+    assert len(list(tmp_path.iterdir())) <= 12
+    kept.add(pa.table({"n": [-1, -2]}, schema=schema), count - 5)  # as after a kill: what lay behind is given up
+    assert kept.take(np.array([count - 6, count - 5, count - 4]))["n"].to_pylist() == [count - 6, -1, -2]
