@@ -89,6 +89,7 @@ CODES: dict[str, str] = {
     "search.query": "The text of a search cannot be understood.",
     "search.unknown": "There is no stored query of that name.",
     "search.exists": "There is a stored query of that name already.",
+    "search.index": "The index of a view cannot be written or read.",
     "search.busy": "Another process has been indexing the view for too long.",
     # waiting for a write
     "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",

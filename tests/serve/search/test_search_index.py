@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from benchmarks.published import PublishedView
 
+from headrace.model.errors import HeadraceError
 from headrace.serve.search import found, index
 from headrace.serve.search.found import search
 from headrace.serve.search.kept_rows import KeptRows
@@ -98,3 +99,11 @@ def test_kept_rows_are_those_that_were_added_whatever_files_hold_them(tmp_path: 
     assert len(list(tmp_path.iterdir())) <= 12
     kept.add(pa.table({"n": [-1, -2]}, schema=schema), count - 5)  # as after a kill: what lay behind is given up
     assert kept.take(np.array([count - 6, count - 5, count - 4]))["n"].to_pylist() == [count - 6, -1, -2]
+
+
+def test_an_index_that_cannot_be_written_says_where_and_why(view: PublishedView) -> None:
+    (view.folder / ".headrace/search").mkdir()
+    (view.folder / ".headrace/search/orders@1").write_text("in the way")
+    with pytest.raises(HeadraceError) as error:
+        ids(view, "late")
+    assert (error.value.code, error.value.where) == ("search.index", str(view.folder / ".headrace/search/orders@1"))

@@ -18,7 +18,7 @@ headrace queries watch --view orders --json | jq -c '.changes[] | select(.weight
 
 
 def run(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Stored queries of one view.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Stored queries of one view.")] = None,
     *,
     view: Annotated[
         str | None, typer.Option("--view", metavar="VIEW", help="All stored queries of a view, in place of names.")

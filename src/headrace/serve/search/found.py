@@ -20,7 +20,6 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
 from headrace.serve.search.compiled import compiled
-from headrace.serve.search.fields import WEIGHT as WEIGHT_FIELD
 from headrace.serve.search.fields import WORDS, texts
 from headrace.serve.search.index import FOLDER, State, ViewIndex
 from headrace.serve.search.library import tantivy
@@ -95,7 +94,7 @@ def search(
     Rows of the same contents are one of these. ``columns``: where words that name no column are looked for; all by
     default. The first search of a view makes its index: a loop over its rows, about 15 s a million, told by
     ``progress``; a later one adds what was published since. Raises ``HeadraceError``: view.unknown, search.query,
-    config.library.
+    search.index, search.busy, config.library.
     """
     if offset < 0 or not 0 <= limit <= LIMIT_MAX:
         raise HeadraceError(
@@ -110,19 +109,24 @@ def search(
             wanted = compiled(node, index.schema)
             try:
                 state = index.state(catalog, progress)
-                places, scores = index.places(state.searcher, wanted, limit, offset)
-                kept = state.rows.take(places[:limit])
+                kept, scores, total = index.ask(state, wanted, limit, offset)
                 break
-            except (OSError, ValueError, pa.ArrowException):
+            except (OSError, ValueError, pa.ArrowException) as error:
                 if attempt == _ATTEMPTS - 1:
-                    raise
+                    raise _unusable(index, error) from error
                 index.forget(damaged=attempt > 0)  # at first another process may have made it anew
         commit = snapshot.reached(catalog, record, state.frontier.view.commit)
-    copies = state.searcher.aggregate(wanted, {"copies": {"sum": {"field": WEIGHT_FIELD}}})
     rows = kept.select(list(record.schema.names))
     return Found(
-        record.schema, commit, query, int(copies["copies"]["value"]), rows, tuple(kept[WEIGHT].to_pylist()),
-        tuple(scores[:limit]), _snippets(index, state, wanted, rows), record.state, record.reason,
+        record.schema, commit, query, total, rows, tuple(kept[WEIGHT].to_pylist()),
+        tuple(scores), _snippets(index, state, wanted, rows), record.state, record.reason,
+    )  # fmt: skip
+
+
+def _unusable(index: ViewIndex, error: Exception) -> HeadraceError:
+    return HeadraceError(
+        "search.index", f"the index of {index.record.schema.name} cannot be written or read", where=str(index.folder),
+        why=str(error), next="look at the disk's space and rights; what is in the folder may be removed",
     )  # fmt: skip
 
 

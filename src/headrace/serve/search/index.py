@@ -48,11 +48,11 @@ Progress = Callable[[dict[str, Any]], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frontier:
-    """How far an index is. Its kept rows have the numbers from ``first`` up to ``next``."""
+    """How far an index is. Its kept rows have numbers below ``next``; ``repeated``: whether one may be there twice."""
 
     view: deltas.Frontier
-    first: int = 0
     next: int = 0
+    repeated: bool = False
     layout: int = LAYOUT
 
 
@@ -105,14 +105,14 @@ class ViewIndex:
             if not found:
                 return state
             frontier, changes = found[-1][0], [delta for _, delta in found if delta.num_rows]
-            if state.frontier.next - state.frontier.first > 2 * state.searcher.num_docs + WASTE_ROWS:
+            if state.frontier.next > 2 * state.searcher.num_docs + WASTE_ROWS:
                 return self._made(catalog, progress)
             return self._moved(state, frontier, changes, progress)
 
     @contextmanager
     def _alone(self, progress: Progress) -> Iterator[None]:
         """One process at a time writes; the kernel's lock ends with its holder."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.folder.with_name(f".{self.folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             end = time.monotonic() + LOCK_S
@@ -174,15 +174,22 @@ class ViewIndex:
         changed = consolidate(pa.concat_tables(changes))
         hashes = np.unique(self._hashes(changed))
         found = tantivy().Query.term_set_query(self.schema, HASH, hashes.tolist())
-        held = state.rows.take(self.places(state.searcher, found, state.searcher.num_docs)[0])
+        addresses = [address for _, address in state.searcher.search(found, state.searcher.num_docs, count=False).hits]
+        held = state.rows.take(_places(state.searcher, addresses))
         rows = consolidate(pa.concat_tables([held, changed.cast(self._row_schema)]))
         return self._written(dataclasses.replace(first, view=view), state.rows, rows, found, progress)
 
-    def places(self, searcher: Any, query: Any, limit: int, offset: int = 0) -> tuple[np.ndarray, list[float]]:
-        """(numbers of the kept rows that a query finds, their scores), best first."""
-        hits = searcher.search(query, limit=max(1, limit), offset=offset, count=False).hits
-        places = searcher.fast_field_values(PLACE, [address for _, address in hits])
-        return np.array(places, np.int64), [score for score, _ in hits]
+    def ask(self, state: State, query: Any, limit: int, offset: int) -> tuple[pa.Table, list[float], int]:
+        """(the kept rows that a query finds, best first, with ``_w``; their scores; how many rows it finds in all)."""
+        hits = state.searcher.search(query, max(1, limit), count=not state.frontier.repeated, offset=offset)
+        if state.frontier.repeated:
+            copies = state.searcher.aggregate(query, {"copies": {"sum": {"field": WEIGHT}}})
+            total = int(copies["copies"]["value"])
+        else:
+            total = hits.count
+        shown = hits.hits[:limit]
+        rows = state.rows.take(_places(state.searcher, [address for _, address in shown]))
+        return rows, [score for score, _ in shown], total
 
     def _hashes(self, rows: pa.Table) -> np.ndarray:
         return row_hashes([rows[name] for name in self.record.schema.names], rows.num_rows)
@@ -194,7 +201,8 @@ class ViewIndex:
         rows = self._row_schema.empty_table() if rows is None else rows
         if rows.num_rows:
             kept.add(rows, frontier.next)
-        moved = dataclasses.replace(frontier, next=frontier.next + rows.num_rows)
+        repeated = frontier.repeated or bool((rows[WEIGHT_COLUMN].to_numpy() > 1).any())
+        moved = dataclasses.replace(frontier, next=frontier.next + rows.num_rows, repeated=repeated)
         index, large = self._index(), rows.num_rows >= LARGE_ROWS
         writer = index.writer(LARGE_HEAP_BYTES if large else HEAP_BYTES, 2 if large else 1)
         writer.delete_documents_by_query(tantivy().Query.regex_query(self.schema, FRONTIER, ".*"))
@@ -223,3 +231,8 @@ class ViewIndex:
         }
         columns = [rows[name] for name in self.record.schema.names]
         return documents(self.fields, columns, beside, self.schema)
+
+
+def _places(searcher: Any, addresses: list[Any]) -> np.ndarray:
+    """The numbers of the kept rows of these documents."""
+    return np.array(searcher.fast_field_values(PLACE, addresses), np.int64)

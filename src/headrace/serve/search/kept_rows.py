@@ -60,13 +60,6 @@ class KeptRows:
         self._firsts = np.append(self._firsts, begin)
         self._remove({int(path.stem) for path in self.folder.glob(f"*{SUFFIX}")} - set(self._firsts.tolist()))
 
-    def forget(self, before: int) -> None:
-        """Rows with smaller numbers are not needed any more; files of these alone go."""
-        last = int(np.searchsorted(self._firsts, before, "right")) - 1
-        gone = self._firsts[: max(0, last)]
-        self._firsts = self._firsts[len(gone) :]
-        self._remove(set(gone.tolist()))
-
     def _write(self, table: pa.Table, first: int) -> None:
         path, temporary = self._path(first), self.folder / f".{first}.{os.getpid()}"
         with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, self.schema) as writer:
