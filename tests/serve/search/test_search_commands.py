@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from benchmarks.published import PublishedView
 
+from headrace.control import doctor
+
 COMMAND = Path(sys.executable).with_name("headrace")
 PARCEL = (1, "The late Parcel", Decimal("10.50"))
 REFUND = (2, "a refund is late", Decimal("99.00"))
@@ -73,6 +75,9 @@ def test_stored_queries_are_files_that_can_be_listed_shown_and_removed(view: Pub
     assert listed["bad"]["problem"]["where"] == "searches/bad.yaml"
     assert listed["worse"]["problem"]["next"] == "did you mean 'query'?"
     assert "[config.unknown_key]" in run(view, "queries", "ls")
+    examined = doctor.run(view.folder, quick=True)["examined"]
+    told = {finding["where"]: finding["code"] for part in examined for finding in part["findings"]}
+    assert (told["searches/bad.yaml"], told["searches/worse.yaml:2"]) == ("search.query", "config.unknown_key")
     view.publish([(REFUND, -1)])
     now, before = answer(view, "queries", "show", "late"), answer(view, "queries", "show", "LATE", "--at", "10")
     assert (now["commit"], [match["row"]["id"] for match in now["matches"]]) == (20, [1])
