@@ -34,7 +34,7 @@ class Matcher:
     """
 
     def __init__(self, schema: ViewSchema, queries: Mapping[str, str]) -> None:
-        self.schema, self._fields = schema, fields(schema)
+        self.schema, self.queries, self._fields = schema, dict(queries), fields(schema)
         self._names = np.array(list(queries), object)
         self._nodes = [parse(text, self._fields) for text in queries.values()]
         self._router = Router(self._nodes)

@@ -6,20 +6,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.catalog.searches import StoredQueries, unknown
-from headrace.catalog.store import Catalog
+from headrace.catalog.store import Catalog, ViewRecord
 from headrace.model.definition import StoredQuery
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
 from headrace.serve import past, snapshot
 from headrace.serve.search import deltas
-from headrace.serve.search.matching import Matcher
+from headrace.serve.search.matching import QUERY, Matcher
 from headrace.serve.search.stored import problem
 from headrace.state.rows import consolidate, difference
 
@@ -56,6 +57,7 @@ class Watched:
         self._looked_at: float | None = None
         self._queries: dict[str, StoredQuery] = {}
         self._said: dict[str, str] = {}
+        self._matcher: Matcher | None = None
         self._held: list[pa.Table] = []
 
     def follow(self, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
@@ -68,38 +70,68 @@ class Watched:
             yield from self._followed(catalog, stop)
 
     def _followed(self, catalog: Catalog, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
-        frontier, matcher = None, None
+        frontier: deltas.Frontier | None = None
         while not stop.is_set():
-            record = snapshot.known(catalog, self._view)
-            steps = None
-            if not self._changed() and frontier is not None:
-                steps = deltas.since(catalog, record, frontier)
-            if steps is None or matcher is None:
-                at_first, matcher = frontier is None, Matcher(record.schema, self._usable(record.schema))
+            changed, record = self._changed(), snapshot.known(catalog, self._view)
+            steps = deltas.since(catalog, record, frontier) if frontier is not None else None
+            if frontier is None or steps is None or self._matcher is None:
+                at_first, self._matcher = frontier is None, Matcher(record.schema, self._usable(record.schema))
                 frontier, rows = deltas.begin(catalog, record)
-                for delta in self._anew(matcher.matches(rows)):
+                for delta in self._anew(self._matcher.matches(rows)):
                     if delta.num_rows or at_first:
                         yield frontier.commit, delta
                 continue
-            for reached, delta in steps:
-                frontier = reached
-                if (found := matcher.matches(delta)).num_rows:
+            matcher, reached = self._matcher, steps[-1][0] if steps else frontier
+            moved = ((step, matcher.matches(delta)) for step, delta in steps)
+            exchanged = self._exchanged(catalog, record, matcher, reached) if changed else ()
+            for frontier, found in chain(moved, exchanged):
+                if found.num_rows:
                     self._hold(found)
-                    yield reached.commit, found
+                    yield frontier.commit, found
             stop.wait(snapshot.POLL_S)
+
+    def _exchanged(
+        self, catalog: Catalog, record: ViewRecord, matcher: Matcher, frontier: deltas.Frontier
+    ) -> Iterator[tuple[deltas.Frontier, pa.Table]]:
+        """What goes and comes as the queries do; before it, what was published up to where that is told from.
+
+        Only queries that come are matched against the contents. Of what is yielded the one before is held.
+        """
+        target, rows = deltas.begin(catalog, record)
+        steps = deltas.since(catalog, record, frontier)
+        if steps is None:
+            self._matcher = None  # all is told anew
+            return
+        for reached, delta in steps:
+            if reached.step <= target.step:
+                yield reached, matcher.matches(delta)
+        before, now = matcher.queries, self._usable(record.schema)
+        gone = [name for name, text in before.items() if now.get(name) != text]
+        come = {name: text for name, text in now.items() if before.get(name) != text}
+        held = consolidate(pa.concat_tables(self._held))
+        leaving = _negated(held.filter(pc.is_in(held[QUERY], pa.array(gone, pa.string()))))
+        self._matcher = Matcher(record.schema, now)
+        yield target, consolidate(pa.concat_tables([leaving, Matcher(record.schema, come).matches(rows)]))
 
     def _changed(self) -> bool:
         """Whether the queries are others than a moment ago; the files are looked at every ``LOOK_S``."""
         if self._looked_at is not None and time.monotonic() - self._looked_at < LOOK_S:
             return False
-        queries, unread = self._files.read()
+        try:
+            queries, unread = self._files.read()
+        except HeadraceError as error:
+            if self._looked_at is None:
+                raise
+            self._looked_at = time.monotonic()
+            self._say("", error)
+            return False
         if self._looked_at is None:
             for name in self._names or ():
                 if name not in queries | unread:
                     raise unknown(name, list(queries))
         self._looked_at = time.monotonic()
-        for name, error in unread.items():
-            self._say(name, error)
+        for name, mistake in unread.items():
+            self._say(name, mistake)
         wanted = {
             name: query
             for name, query in queries.items()
@@ -134,6 +166,9 @@ class Watched:
         if not before:
             return [now]
         if before[0].schema != now.schema:
-            held = consolidate(pa.concat_tables(before))
-            return [held.set_column(held.num_columns - 1, WEIGHT, pc.negate(held[WEIGHT])), now]
+            return [_negated(consolidate(pa.concat_tables(before))), now]
         return [difference(now, consolidate(pa.concat_tables(before)))]
+
+
+def _negated(matches: pa.Table) -> pa.Table:
+    return matches.set_column(matches.num_columns - 1, WEIGHT, pc.negate(matches[WEIGHT]))
