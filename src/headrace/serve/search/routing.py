@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.serve.search.holds import Rows
+from headrace.serve.search.library import analyzer
 from headrace.serve.search.tree import Between, Boosted, Group, Node, Phrase
 
 WIDE_COST = 8  # how many words a span of more than one number is as good as
@@ -91,11 +92,12 @@ class Router:
         """
         count = len(next(iter(columns.values()), ()))
         found: dict[int, Any] = {number: range(count) for number in self._always if count}
+        analyze = analyzer().analyze
         for field, queries in self._words.items():
             known = self._known[field]
             for row, text in enumerate(rows.cells(field)):
                 if text:
-                    for word in known.intersection(rows.words(field, row)):
+                    for word in known.intersection(analyze(text)):
                         for number in queries[word]:
                             found.setdefault(number, set()).add(row)
         for field, spans in self._spans.items():
