@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,14 @@ def test_an_index_of_another_history_than_the_project_has_is_made_anew(view: Pub
     assert ids(back, "late") == [1, 4]
 
 
+def test_a_failed_view_is_searched_as_it_stood(view: PublishedView) -> None:
+    view.publish_table(view.table([], []))
+    view.catalog.set_view_state("orders", 1, "failed", "it threw")
+    found = search(view.folder, "orders", "late")
+    assert (found.state, found.reason, found.commit, found.total) == ("failed", "it threw", 10, 1)
+    assert found.as_dict()["reason"] == "it threw"
+
+
 def test_what_went_does_not_stay_for_ever(view: PublishedView, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "WASTE_ROWS", 20)
     for number in range(10, 70):
@@ -107,3 +116,31 @@ def test_an_index_that_cannot_be_written_says_where_and_why(view: PublishedView)
     with pytest.raises(HeadraceError) as error:
         ids(view, "late")
     assert (error.value.code, error.value.where) == ("search.index", str(view.folder / ".headrace/search/orders@1"))
+
+
+def test_threads_see_whole_steps_and_what_they_wait_for(view: PublishedView, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step has 50 rows with the word, others than the step before; all searches share one index."""
+    monkeypatch.undo()
+    rows = [((number, "word"), 1) for number in range(100, 150)]
+    view.publish(rows)
+    stop, seen, lock = threading.Event(), list[tuple[int, int, int]](), threading.Lock()
+
+    def look() -> None:
+        while not stop.is_set():
+            found = search(view.folder, "orders", "word", 100)
+            with lock:
+                seen.append((found.commit, found.total, found.rows["id"][0].as_py() // 100))
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for step in range(2, 12):
+        gone, rows = rows, [((number, "word"), 1) for number in range(100 * step, 100 * step + 50)]
+        commit = view.publish([*((row, -1) for row, _ in gone), *rows])
+        assert search(view.folder, "orders", "word", at_least=commit).rows["id"][0].as_py() // 100 == step
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert {total for _, total, _ in seen} == {50}
+    assert all(commit == 10 + 10 * step for commit, _, step in seen)
+    assert len({commit for commit, _, _ in seen}) > 3

@@ -77,12 +77,14 @@ class ViewIndex:
         self._state: State | None = None
         self._looked = -FRESH_S
 
-    def state(self, catalog: Catalog, progress: Progress = lambda event: None) -> State:
-        """The index at the last published step, or as it was ``FRESH_S`` ago."""
+    def state(self, catalog: Catalog, at_least: int, progress: Progress) -> State:
+        """The index at the last published step, or as it was ``FRESH_S`` ago if that is commit ``at_least``."""
         with self._lock:
-            if self._state is None or time.monotonic() - self._looked >= FRESH_S:
+            held = self._state.frontier.view.commit if self._state else -1
+            if held < max(0, at_least) or time.monotonic() - self._looked >= FRESH_S:
                 self._state = self._brought(catalog, progress)
                 self._looked = time.monotonic()
+            assert self._state is not None
             return self._state
 
     def forget(self, *, damaged: bool) -> None:
