@@ -83,15 +83,15 @@ def test_a_failed_view_is_searched_as_it_stood(view: PublishedView) -> None:
 
 
 def test_what_went_does_not_stay_for_ever(view: PublishedView, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "WASTE_ROWS", 20)
-    for number in range(10, 70):
+    monkeypatch.setattr(index, "WASTE_ROWS", 8)
+    for number in range(10, 34):
         view.publish([((number, "late"), 1), *([((number - 1, "late"), -1)] if number > 10 else [])])
         assert ids(view, "late") == [1, number]
         rows = sum(
             pa.ipc.open_file(path).read_all().num_rows
             for path in (view.folder / ".headrace/search/orders@1/rows").glob("*.arrow")
         )
-        assert rows <= 2 * 4 + 20 + 2
+        assert rows <= 2 * 4 + 8 + 2
 
 
 def test_kept_rows_are_those_that_were_added_whatever_files_hold_them(tmp_path: Path) -> None:
