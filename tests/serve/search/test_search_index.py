@@ -74,6 +74,22 @@ def test_an_index_of_another_history_than_the_project_has_is_made_anew(view: Pub
     assert ids(back, "late") == [1, 4]
 
 
+def test_rows_of_one_hash_are_told_apart(view: PublishedView, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "row_hashes", lambda columns, rows: np.full(rows, 7, np.uint64))
+    assert ids(view, "parcel") == [1, 2]
+    view.publish([(EARLY, -1), ((3, "late too"), 1)])
+    assert (ids(view, "parcel"), search(view.folder, "orders", "parcel").total) == ([1, 2], 2)
+    view.publish([(LATE, -1), ((4, "late as well"), 1)])
+    assert (ids(view, "*"), ids(view, "late")) == ([2, 3, 4], [3, 4])
+
+
+def test_what_is_too_far_down_is_refused(view: PublishedView) -> None:
+    for limit, offset in ((10_001, 0), (10, 1_000_001), (-1, 0), (1, -1)):
+        with pytest.raises(HeadraceError, match="cannot be asked for"):
+            search(view.folder, "orders", "late", limit, offset)
+    assert search(view.folder, "orders", "late", 10_000, 1_000_000).rows.num_rows == 0
+
+
 def test_a_failed_view_is_searched_as_it_stood(view: PublishedView) -> None:
     view.publish_table(view.table([], []))
     view.catalog.set_view_state("orders", 1, "failed", "it threw")

@@ -187,12 +187,7 @@ def _nulls(of: Sequence[Field], columns: Sequence[Any]) -> list[list[str]] | Non
     holed = [(field.id, column.is_null()) for field, column in zip(of, columns, strict=True) if column.null_count]
     if not holed:
         return None
-    flags = np.column_stack([np.asarray(mask.to_numpy()) for _, mask in _whole(holed)])
+    flags = np.column_stack([np.asarray(mask) for _, mask in holed])
     kinds, which = np.unique(flags, axis=0, return_inverse=True)
     named = [[id for (id, _), absent in zip(holed, kind, strict=True) if absent] for kind in kinds.tolist()]
     return [named[place] for place in which.ravel().tolist()]
-
-
-def _whole(holed: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The same masks as numpy can take them: chunked, which gives a copy."""
-    return [(id, mask if isinstance(mask, pa.ChunkedArray) else pa.chunked_array([mask])) for id, mask in holed]

@@ -26,6 +26,7 @@ from headrace.serve.search.library import tantivy
 from headrace.serve.search.parse import parse
 
 LIMIT_MAX = 10_000  # rows of one answer
+OFFSET_MAX = 1_000_000  # rows before it: the best of all these are sorted out
 SNIPPET_CHARACTERS = 160
 _ATTEMPTS = 3
 
@@ -98,10 +99,11 @@ def search(
     ``progress``; a later one adds what was published since. Raises ``HeadraceError``: view.unknown, search.query,
     search.index, search.busy, config.library.
     """
-    if offset < 0 or not 0 <= limit <= LIMIT_MAX:
+    if not 0 <= limit <= LIMIT_MAX or not 0 <= offset <= OFFSET_MAX:
         raise HeadraceError(
-            "search.query", f"{limit} rows after {offset} cannot be asked for", next=f"at most {LIMIT_MAX:,} rows"
-        )
+            "search.query", f"{limit:,} rows after {offset:,} cannot be asked for",
+            next=f"at most {LIMIT_MAX:,} rows after {OFFSET_MAX:,}; ask for fewer by a narrower query",
+        )  # fmt: skip
     tantivy()
     with closing(Catalog(snapshot.catalog_path(project), read_only=True)) as catalog:
         for attempt in range(_ATTEMPTS):

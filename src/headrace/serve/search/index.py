@@ -176,8 +176,10 @@ class ViewIndex:
         changed = consolidate(pa.concat_tables(changes))
         hashes = np.unique(self._hashes(changed))
         found = tantivy().Query.term_set_query(self.schema, HASH, hashes.tolist())
-        addresses = [address for _, address in state.searcher.search(found, state.searcher.num_docs, count=False).hits]
-        held = state.rows.take(_places(state.searcher, addresses))
+        hits = state.searcher.search(found, len(hashes))
+        if hits.count > len(hashes):  # several rows of one hash
+            hits = state.searcher.search(found, hits.count)
+        held = state.rows.take(_places(state.searcher, [address for _, address in hits.hits]))
         rows = consolidate(pa.concat_tables([held, changed.cast(self._row_schema)]))
         return self._written(dataclasses.replace(first, view=view), state.rows, rows, found, progress)
 
