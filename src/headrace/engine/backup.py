@@ -31,6 +31,7 @@ from headrace.log.layout import MARK_NAME, Mark, segment_name
 from headrace.log.segment import Segment, read_mark
 from headrace.model.errors import HeadraceError
 from headrace.serve.quarantine import FOLDER as QUARANTINE
+from headrace.serve.search.index import FOLDER as INDEXES
 from headrace.serve.snapshot import catalog_path
 from headrace.sinks.alerts import FOLDER as OUTBOX
 from headrace.sinks.alerts import outbox
@@ -38,7 +39,17 @@ from headrace.sinks.alerts import outbox
 LAYOUT = 1
 TOLD = "backup.json"
 PROJECT, KEPT = "project", "kept"  # the definitions, and what is in .headrace
-DEFINITIONS = ("headrace.yaml", "sources", "views", "sinks", "functions", "tests", "contracts", ".gitignore")
+DEFINITIONS = (
+    "headrace.yaml",
+    "sources",
+    "views",
+    "sinks",
+    "functions",
+    "searches",
+    "tests",
+    "contracts",
+    ".gitignore",
+)
 _LOG, _STATE = "log", "state"
 _PIECE = 1 << 20
 Progress = Callable[[dict[str, Any]], None]
@@ -168,7 +179,7 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
     for name, after in zip(names, [*names[1:], None], strict=True):
         used = Segment(home / _LOG / after).header.previous_length if after else mark.offset
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
-    taken = (_LOG, _STATE, QUARANTINE, OUTBOX, "lock")
+    taken = (_LOG, _STATE, QUARANTINE, OUTBOX, INDEXES, "lock")
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
         elsewhere = inside.parts[0] in taken or inside.name.startswith("catalog.")

@@ -77,6 +77,16 @@ class SinkDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredQuery:
+    """``searches/NAME.yaml``: a query that is matched against the changes of a view."""
+
+    name: str
+    view: str
+    query: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleStep:
     """One step of an example: transactions (table -> rows), then what views hold (view -> rows)."""
 

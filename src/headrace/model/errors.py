@@ -87,6 +87,12 @@ CODES: dict[str, str] = {
     "group.lease": "A delivery is not with its reader any more: its lease is over, or it was never delivered.",
     "group.position": "A consumer group needs commits that are not kept any more, or not there yet.",
     "group.letter": "A consumer group has no such dead letter.",
+    # search
+    "search.query": "The text of a search cannot be understood.",
+    "search.unknown": "There is no stored query of that name.",
+    "search.exists": "There is a stored query of that name already.",
+    "search.index": "The index of a view cannot be written or read.",
+    "search.busy": "Another process has been indexing the view for too long.",
     # waiting for a write
     "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",
     "wait.timeout": "Views or sinks have not reached a write in the time given.",

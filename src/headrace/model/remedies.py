@@ -325,6 +325,26 @@ REMEDIES: dict[str, Remedy] = {
         "The dead letter was delivered again or dropped meanwhile.",
         "`headrace groups dead ls NAME` lists what is there.",
     ),
+    "search.query": Remedy(
+        "A bracket or a quote is open, a column is misspelt or of another type, or OR stands beside words without any.",
+        "The error says which word; [search](search.md) lists what may be written.",
+    ),
+    "search.unknown": Remedy(
+        "The name is misspelt, or the file of the query was removed.",
+        "`headrace queries ls` shows the names.",
+    ),
+    "search.exists": Remedy(
+        "A query of that name was stored before, perhaps in other letters: names do not tell upper from lower case.",
+        "Change its file in searches/, or first `headrace queries rm NAME`.",
+    ),
+    "search.index": Remedy(
+        "No space is left, or a right to the folder .headrace/search is missing.",
+        "Free the space or grant the right; the folder may be removed, the next search makes it anew.",
+    ),
+    "search.busy": Remedy(
+        "Another process makes the index of a large view, or was halted while it did.",
+        "Search again when it is done, or end that process.",
+    ),
     "wait.token": Remedy(
         "The token is spelled wrong, or of a source that is not there.",
         "A commit number, or SOURCE:POINT such as `shop:0/16B3748` ([read your writes](read_your_writes.md)).",
