@@ -106,6 +106,20 @@ CODES: dict[str, str] = {
     "access.invalid": "What was asked for cannot be a token's name, role, limit or lifetime.",
     "audit.failed": "What is about to be done cannot be written down in the audit log, so it is not done.",
     "audit.damaged": "The audit log is not as it was written.",
+    "query.parameter": "A value that was bound to a query does not fit its type.",
+    "query.read_only": "A statement would change something where all is only read.",
+    "query.canceled": "A query was ended at somebody's wish.",
+    # PostgreSQL's protocol
+    "psql.protocol": "A client of PostgreSQL's protocol sent what is not a message of it, or not now.",
+    "psql.password": "A client of PostgreSQL's protocol has no password that is taken.",
+    "psql.busy": "There are as many connections, or as much kept in one, as are allowed.",
+    "psql.stopped": "The server of PostgreSQL's protocol ends.",
+    "psql.setting": "A setting of a connection does not exist or cannot have that value.",
+    "psql.unknown": "There is no prepared statement of that name.",
+    "psql.cursor": "There is no cursor or portal of that name, or none can be.",
+    "psql.exists": "There is a prepared statement, portal or cursor of that name already.",
+    "psql.changed": "The columns of a prepared statement are others now.",
+    "psql.transaction": "A transaction in which a statement failed takes no more of them.",
     # profile
     "profile.flame": "The flame graph of a profile cannot be drawn.",
     # internal
