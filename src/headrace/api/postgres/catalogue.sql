@@ -112,6 +112,16 @@ CREATE MACRO has_table_privilege(relation, privilege) AS lower(privilege) = 'sel
 CREATE MACRO _pg_expandarray(list) AS TABLE SELECT unnest(list) AS x, generate_subscripts(list, 1) AS n;
 CREATE MACRO current_setting(named) AS (SELECT any_value(hr_s.setting) FROM pg_settings hr_s WHERE lower(hr_s.name) = lower(named)),
   (named, absent_ok) AS (SELECT any_value(hr_s.setting) FROM pg_settings hr_s WHERE lower(hr_s.name) = lower(named));
+-- Values of a connection, which are put in by rewriting; a result's column has the macro's name.
+CREATE MACRO "current_user"(given) AS given;
+CREATE MACRO "session_user"(given) AS given;
+CREATE MACRO "user"(given) AS given;
+CREATE MACRO "current_role"(given) AS given;
+CREATE MACRO "current_catalog"(given) AS given;
+CREATE MACRO "current_database"(given) AS given;
+CREATE MACRO "current_schema"(given) AS given;
+CREATE MACRO "version"(given) AS given;
+CREATE MACRO "pg_backend_pid"(given) AS given;
 CREATE MACRO set_config(named, given, is_local) AS given;
 
 -- The information schema, over what a connection may see.

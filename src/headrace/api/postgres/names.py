@@ -36,11 +36,11 @@ def names(statement: Mapping[str, Any], given: Sequence[str]) -> list[str]:
 def _selected(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
     """The select list that names the columns; None for VALUES."""
     while node["type"] == "SET_OPERATION_NODE":
-        node = node["left"] if "left" in node else node["children"][0]
+        node = node.get("left") or node["children"][0]
     if node["type"] != "SELECT_NODE":
         return None
     source = node.get("from_table") or {}
-    if source.get("type") == "EXPRESSION_LIST" and not source.get("alias"):
+    if source.get("type") == "EXPRESSION_LIST":
         return None
     selected: Sequence[Mapping[str, Any]] = node["select_list"]
     return selected

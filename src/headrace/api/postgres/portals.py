@@ -79,7 +79,7 @@ class Portal:
     def description(self) -> PGMessage:
         return described(self.source.columns, self.forms)
 
-    def send(self, wire: Wire, most: int, check: Check, *, tagged: bool = True) -> int:
+    def send(self, wire: Wire, most: int, check: Check) -> int:
         """Send the rows, at most ``most`` of them unless that is 0, and how it ended; how many rows."""
         count = 0
         for part in self.take(most):
@@ -88,9 +88,9 @@ class Portal:
             wire.write(rows.data_rows(part, self._kinds, self.forms))
             if not part.num_rows:
                 wire.flush()
-        if tagged:
-            suspended = most and count == most and not self._done
-            wire.write(PortalSuspended() if suspended else CommandComplete(tag=f"{self.tag} {count}"))
+        check()
+        suspended = most and count == most and not self._done
+        wire.write(PortalSuspended() if suspended else CommandComplete(tag=f"{self.tag} {count}"))
         return count
 
     def copy(self, wire: Wire, form: Copy, check: Check) -> None:
@@ -117,6 +117,7 @@ class Portal:
                 wire.write(rows.copy_lines(lines(part, self._kinds, form.delimiter, form.null)))
             if not part.num_rows:
                 wire.flush()
+        check()
         if binary:
             wire.write(rows.copy_lines(pa.array([rows.COPY_END], pa.binary())))
         wire.write(CopyDone(), CommandComplete(tag=f"COPY {count}"))

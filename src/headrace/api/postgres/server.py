@@ -75,6 +75,12 @@ class PostgresServer:
         return host, port
 
     @property
+    def connections(self) -> int:
+        """How many there are that have said who they are."""
+        with self._lock:
+            return len(self._sessions)
+
+    @property
     def url(self) -> str:
         """For psql; the password is a token."""
         host, port = self.address

@@ -285,11 +285,12 @@ class Session:
     def _constants(self) -> dict[str, str]:
         """SQL for what is the connection's own."""
         user, project = (f"'{text.replace(chr(39), chr(39) * 2)}'" for text in (self._asker.user, self._reader.project))
-        return {
+        named = {
             "current_user": user, "session_user": user, "user": user, "current_role": user, "current_catalog": project,
             "current_database()": project, "current_schema()": "'public'", "current_schema": "'public'",
             "version()": f"'{VERSION}'", "pg_backend_pid()": str(self._number),
         }  # fmt: skip
+        return {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
 
     def _shown(self, setting: str) -> Source:
         if setting == "all":

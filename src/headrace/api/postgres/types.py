@@ -34,7 +34,7 @@ class PostgresType:
 
 
 BOOL = PostgresType(16, "bool", "boolean", 1, 1000, "B")
-BYTEA = PostgresType(17, "bytea", "bytea", VARIABLE, 1001, "U")
+BYTEA = PostgresType(17, "bytea", "bytea", VARIABLE, 1001, "U", text="'\\x' || lower(hex({}))")
 INT8 = PostgresType(20, "int8", "bigint", 8, 1016, "N")
 INT2 = PostgresType(21, "int2", "smallint", 2, 1005, "N")
 INT4 = PostgresType(23, "int4", "integer", 4, 1007, "N")

@@ -59,8 +59,6 @@ def texts(column: pa.Array, kind: PostgresType) -> pa.Array:
         return _trimmed(column.cast(pa.string()))
     if pa.types.is_decimal(arrow):
         return _decimal_texts(column)
-    if kind is types.BYTEA:
-        return pa.array([None if value is None else "\\x" + value.hex() for value in column.to_pylist()], pa.string())
     return column.cast(pa.string())
 
 

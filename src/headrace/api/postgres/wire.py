@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import struct
@@ -16,6 +17,7 @@ MESSAGE_BYTES = 16 << 20  # of any other: statements and parameters
 SEND_BYTES = 256 << 10  # are collected before they are sent
 SEND_S = 60.0  # a client that takes nothing for so long is dropped
 REST_S = 60.0  # a message that has begun must be whole within this time
+_HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 _PASSED_OVER = b"dcf"  # data of a COPY FROM that was refused: sent before the client heard of it
 
 
@@ -91,13 +93,10 @@ class Wire:
     def closed(self) -> bool:
         """Whether the client has gone; what it has sent stays to be read."""
         try:
-            self._socket.settimeout(0.0)
-            if isinstance(self._socket, ssl.SSLSocket):
-                return False  # no looking ahead in TLS: the next write tells
-            return not self._socket.recv(1, socket.MSG_PEEK)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return False
-        except OSError:
+            asked = select.poll()
+            asked.register(self._socket, _HUNG_UP)
+            return bool(asked.poll(0))
+        except (OSError, ValueError):
             return True
 
     def close(self) -> None:
