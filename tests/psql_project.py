@@ -14,7 +14,7 @@ from headrace.api.postgres.server import Options, PostgresServer
 from headrace.api.postgres.startup import Authenticate
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.formats.types.arrow import to_arrow
-from headrace.model.schema import Column, ViewSchema
+from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
 from headrace.state.run import write_run
@@ -39,6 +39,11 @@ class Views:
         (self.folder / f"views/{name}.sql").write_text(sql)
         self.catalog.put_view(ViewRecord(schema, sql, "f", "live", "", 0))
         self.schemas[name] = schema
+
+    def relation(self, name: str, columns: Mapping[str, str], key: Sequence[str] = ()) -> None:
+        """A table of a source, without rows."""
+        found = tuple(Column(n, t, n not in key) for n, t in columns.items())
+        self.catalog.put_relation("raw", Relation(name, found, tuple(key)))
 
     def fail(self, name: str, reason: str) -> None:
         self.catalog.put_view(ViewRecord(self.schemas[name], "SELECT 1", "f", "failed", reason, 0))

@@ -81,3 +81,5 @@ SELECT array[1, 2, 3], array['a', NULL, 'c d']
 SHOW server_encoding
 
 SHOW transaction_isolation
+
+SELECT ID, Label AS Shown, "label" AS "Kept" FROM Kinds WHERE Id = 1

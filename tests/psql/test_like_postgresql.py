@@ -64,7 +64,9 @@ def answered(connection: psycopg.Connection[Any], statement: str, *, binary: boo
     cursor = connection.cursor(binary=binary)
     cursor.execute(statement.encode(), parameters)
     assert cursor.description is not None
-    return [(c.name, c.type_code) for c in cursor.description], [tuple(map(comparable, row)) for row in cursor.fetchall()]
+    return [(c.name, c.type_code) for c in cursor.description], [
+        tuple(map(comparable, row)) for row in cursor.fetchall()
+    ]
 
 
 def comparable(value: Any) -> Any:

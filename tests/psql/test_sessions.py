@@ -78,7 +78,12 @@ def test_a_failed_transaction_takes_nothing_until_it_is_rolled_back(served: Post
 
 def test_what_would_write_is_refused_with_the_command_that_helps(served: PostgresServer) -> None:
     with connect(served, autocommit=True) as connection:
-        for statement in ("INSERT INTO sums VALUES (1, 2)", "DROP VIEW sums", "CREATE TABLE t (a int)", "TRUNCATE sums"):
+        for statement in (
+            "INSERT INTO sums VALUES (1, 2)",
+            "DROP VIEW sums",
+            "CREATE TABLE t (a int)",
+            "TRUNCATE sums",
+        ):
             error = failing("25006", connection, statement)
             assert error.diag.message_hint == "edit views/NAME.sql, then `headrace apply`"
         failing("25006", connection, "COPY sums FROM STDIN")
@@ -162,7 +167,9 @@ def test_a_token_is_the_password_and_what_it_may_not_read_does_not_exist(views: 
             assert connection.execute("SELECT n FROM others").fetchall() == [(1,)]
             for statement in ("SELECT * FROM sums", "COPY sums TO STDOUT", "SUBSCRIBE sums", "TABLE public.sums"):
                 failing("42P01", connection, statement)
-            listed = connection.execute("SELECT relname FROM pg_catalog.pg_class WHERE relkind IN ('r', 'v')").fetchall()
+            listed = connection.execute(
+                "SELECT relname FROM pg_catalog.pg_class WHERE relkind IN ('r', 'v')"
+            ).fetchall()
             assert listed == [("others",)]
             shown = connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
             assert shown == [("others",)]

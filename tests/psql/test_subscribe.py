@@ -39,7 +39,10 @@ def test_contents_and_changes_add_up_to_what_is_published_at_every_commit(tmp_pa
     seen: Counter[tuple[int, tuple[str, ...]]] = Counter()
     commits: list[int] = []
     with serving(views) as served, connect(served, autocommit=True) as connection:
-        with pytest.raises(psycopg.errors.QueryCanceled), connection.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT") as copy:
+        with (
+            pytest.raises(psycopg.errors.QueryCanceled),
+            connection.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT") as copy,
+        ):
             copy.set_types(["int8", "int8", "int4", "text[]"])
             for row in copy.rows():
                 commit, difference, key, tags = row

@@ -96,8 +96,11 @@ CREATE MACRO pg_relation_is_publishable(relation) AS false;
 CREATE MACRO pg_is_in_recovery() AS false;
 CREATE MACRO pg_tablespace_location(tablespace) AS '';
 CREATE MACRO pg_advisory_unlock_all() AS CAST(NULL AS VARCHAR);
-CREATE MACRO to_regclass(relation) AS (SELECT any_value(hr_c.oid) FROM pg_class hr_c
-  WHERE hr_c.relname = regexp_replace(replace(relation, '"', ''), '^.*\.', ''));
+CREATE MACRO to_regclass(relation) AS coalesce(
+  (SELECT any_value(hr_c.oid) FROM pg_class hr_c WHERE hr_c.relname = regexp_replace(replace(CAST(relation AS VARCHAR), '"', ''), '^.*\.', '')),
+  CASE regexp_replace(CAST(relation AS VARCHAR), '^.*\.', '') WHEN 'pg_class' THEN 1259 WHEN 'pg_type' THEN 1247 WHEN 'pg_attribute' THEN 1249
+    WHEN 'pg_proc' THEN 1255 WHEN 'pg_namespace' THEN 2615 WHEN 'pg_constraint' THEN 2606 WHEN 'pg_extension' THEN 3079 WHEN 'pg_database' THEN 1262 END,
+  TRY_CAST(relation AS BIGINT));
 CREATE MACRO to_regtype(kind) AS (SELECT any_value(hr_t.oid) FROM headrace_types hr_t
   WHERE kind IN (hr_t.name, hr_t.short) OR replace(kind, 'pg_catalog.', '') IN (hr_t.name, hr_t.short));
 CREATE MACRO to_regnamespace(schema) AS (SELECT any_value(hr_n.oid) FROM pg_namespace hr_n WHERE hr_n.nspname = schema);
@@ -108,8 +111,14 @@ CREATE MACRO array_remove(list, element) AS list_filter(list, lambda each: each 
 CREATE MACRO quote_ident(word) AS CASE WHEN regexp_full_match(word, '[a-z_][a-z0-9_]*') THEN word ELSE '"' || replace(word, '"', '""') || '"' END;
 CREATE MACRO quote_literal(word) AS '''' || replace(word, '''', '''''') || '''';
 CREATE MACRO has_table_privilege(relation, privilege) AS lower(privilege) = 'select', (role, relation, privilege) AS lower(privilege) = 'select';
-
-CREATE MACRO _pg_expandarray(list) AS TABLE SELECT unnest(list) AS x, generate_subscripts(list, 1) AS n;
+CREATE MACRO information_schema__pg_expandarray(list) AS unnest(list_transform(list, lambda x, n: {'x': x, 'n': n}));
+CREATE MACRO pg_get_keywords() AS TABLE SELECT keyword_name AS word, 'R' AS catcode FROM duckdb_keywords() WHERE keyword_category = 'reserved';
+CREATE MACRO format(template, one) AS regexp_replace(template, '%[sIL]', CAST(one AS VARCHAR)),
+  (template, one, two) AS regexp_replace(regexp_replace(template, '%[sIL]', CAST(one AS VARCHAR)), '%[sIL]', CAST(two AS VARCHAR));
+CREATE MACRO has_any_column_privilege(role, relation, privilege) AS lower(privilege) = 'select';
+CREATE MACRO has_schema_privilege(schema, privilege) AS lower(privilege) = 'usage', (role, schema, privilege) AS lower(privilege) = 'usage';
+CREATE MACRO has_database_privilege(database, privilege) AS lower(privilege) = 'connect', (role, database, privilege) AS lower(privilege) = 'connect';
+CREATE MACRO pg_has_role(role, privilege) AS true, (member, role, privilege) AS true;
 CREATE MACRO current_setting(named) AS (SELECT any_value(hr_s.setting) FROM pg_settings hr_s WHERE lower(hr_s.name) = lower(named)),
   (named, absent_ok) AS (SELECT any_value(hr_s.setting) FROM pg_settings hr_s WHERE lower(hr_s.name) = lower(named));
 -- Values of a connection, which are put in by rewriting; a result's column has the macro's name.
