@@ -30,10 +30,13 @@ Runs = Callable[[Callable[[], None]], None]
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: the user's name as the client gave it, and what it may read."""
+    """Who asks: the user's name as the client gave it, and what tells which relations it reaches.
+
+    ``reaches`` is asked anew for each statement, and raises ``access.token`` once the token opens nothing any more.
+    """
 
     user: str
-    may_read: Callable[[str], bool]
+    reaches: Callable[[], Callable[[str], bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class Reader:
 
     def relations(self, asker: Asker) -> dict[str, Described]:
         """What the asker may read, by name in lower case."""
-        return {each.name.lower(): each for each in self.questions.relations() if asker.may_read(each.name)}
+        reached = asker.reaches()
+        return {each.name.lower(): each for each in self.questions.relations() if reached(each.name)}
 
     def known(self, asker: Asker, name: str) -> Described:
         """By a name in any case. Raises ``sql.unknown_relation`` with the nearest."""

@@ -312,6 +312,7 @@ class Session:
 
     def _quiet(self) -> bool:
         """Whether a subscription is to end: it was canceled, or nobody listens any more."""
+        self._asker.reaches()
         return self._canceled is not None or self._stopped or self._wire.closed()
 
     def _command(self, opened: Opened) -> None:

@@ -69,7 +69,7 @@ def begin(
 
 def _asker(wire: Wire, user: str, loopback: bool, authenticate: Authenticate | None) -> Asker:
     if authenticate is None:
-        asker = Asker(user or "headrace", lambda relation: True)
+        asker = Asker(user or "headrace", lambda: lambda relation: True)
     else:
         if not (loopback or wire.encrypted):
             raise HeadraceError(
