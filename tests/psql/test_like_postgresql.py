@@ -31,7 +31,7 @@ UTC = dt.UTC
 ROWS: list[tuple[Any, ...]] = [
     (1, True, 1, 7, 2**62, 0.5, 1e-7, Decimal("12.50"), "plain", dt.date(2024, 2, 29),
      dt.datetime(2024, 2, 29, 23, 59, 59, 999999, UTC), dt.datetime(2024, 1, 1), b"\x00\xff\\", ["a b", ""], [1, 2]),
-    (2, False, -1, -7, -(2**62), 1e20, 123456789012345680.0, Decimal("-0.01"), 'b"q,\\ {}\t\n', dt.date(1969, 7, 20),
+    (2, False, -1, -7, -(2**62), 1e20, 123456789012345680.0, Decimal("-0.01"), 'b"q,\\ {}\t\n\r\b\f\v|;', dt.date(1969, 7, 20),
      dt.datetime(1969, 7, 20, 20, 17, 40, tzinfo=UTC), dt.datetime(2024, 1, 1, 1, 2, 3, 500000), b"", ["NULL", None], []),
     (3, None, 0, 0, 0, 1.1, 0.1, Decimal("0.00"), "", dt.date(9999, 12, 31), dt.datetime(2000, 1, 1, tzinfo=UTC),
      dt.datetime(1900, 1, 1), b"a", ['q"\\', "{x}"], [None, -3]),

@@ -179,16 +179,19 @@ def test_a_token_that_was_revoked_opens_nothing_more_within_its_connection(views
             raise HeadraceError("psql.password", "the token was revoked")
         return lambda relation: True
 
-    with serving(views, lambda user, password: Asker(user, reaches)) as served:
-        with connect(served, password="x", autocommit=True) as connection, connect(served, password="x") as follower:
-            assert connection.execute("SELECT n FROM others").fetchall() == [(1,)]
-            with follower.cursor().copy("COPY (SUBSCRIBE others) TO STDOUT") as copy:
-                parts = iter(copy)
-                next(parts)
-                revoked.set()
-                failing("28P01", connection, "SELECT n FROM others")
-                with pytest.raises(psycopg.Error, match="revoked"):
-                    list(parts)
+    with (
+        serving(views, lambda user, password: Asker(user, reaches)) as served,
+        connect(served, password="x", autocommit=True) as connection,
+        connect(served, password="x") as follower,
+    ):
+        assert connection.execute("SELECT n FROM others").fetchall() == [(1,)]
+        with follower.cursor().copy("COPY (SUBSCRIBE others) TO STDOUT") as copy:
+            parts = iter(copy)
+            next(parts)
+            revoked.set()
+            failing("28P01", connection, "SELECT n FROM others")
+            with pytest.raises(psycopg.Error, match="revoked"):
+                list(parts)
 
 
 def test_there_are_so_many_connections_and_no_more(views: Views) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from headrace.api.postgres import catalogue, types
 from headrace.api.postgres.catalogue import ObjectIds
 from headrace.api.postgres.names import names
+from headrace.api.postgres.narrow import narrowed
 from headrace.api.postgres.rewrite import Rewritten
 from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.duckdb import compose
@@ -157,23 +158,28 @@ class Transaction:
         try:
             runs(connection.interrupt)
             statement = parsed(connection, query.sql)
-            self._provide(connection, *reads(statement), query)
+            self._provide(connection, statement, query, parameters)
             return Result(connection, query, parameters, statement)
         except BaseException:
             connection.close()
             raise
 
     def _provide(
-        self, connection: duckdb.DuckDBPyConnection, read: set[str], defined: set[str], query: Rewritten
-    ) -> None:
+        self, connection: duckdb.DuckDBPyConnection, statement: Mapping[str, Any], query: Rewritten,
+        parameters: Sequence[Any],
+    ) -> None:  # fmt: skip
         """Make what is read part of the connection."""
         known = self._reader.relations(self._asker)
+        read, defined = reads(statement)
         wanted = [known[name] for name in sorted(read) if name in known]
         missing = [each for each in wanted if each.name not in self._contents]
         if missing:
             self._load(missing)
         for number, relation in enumerate(wanted):
-            define(connection, relation.name, self._contents[relation.name], f"headrace_rows_{number}")
+            contents = self._contents[relation.name]
+            if not read & defined:
+                contents = narrowed(statement, relation, contents, parameters)
+            define(connection, relation.name, contents, f"headrace_rows_{number}")
         if query.catalogue:
             if self._catalogue is None:
                 self._catalogue = self._reader.catalogue(self._asker, self._settings)
