@@ -117,6 +117,13 @@ def tables(
                 if each.kind == "table"
             ],
         ),
+        **_around(database, user, settings),
+    }  # fmt: skip
+
+
+def _around(database: str, user: str, settings: Mapping[str, str]) -> dict[str, pa.Table]:
+    """The one database, the one role, and the settings of the connection."""
+    return {
         "pg_database": _table(
             "oid:l datname:s datdba:l encoding:i datlocprovider:s datistemplate:b datallowconn:b datconnlimit:i "
             "datcollate:s datctype:s daticulocale:s datlocale:s dattablespace:l datacl:S",

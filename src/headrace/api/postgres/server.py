@@ -87,14 +87,14 @@ class PostgresServer:
         return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{self._project}"
 
     def start(self) -> None:
-        """Listen, on a thread. Raises ``source.port``, ``config.invalid``."""
+        """Listen, on a thread. Raises ``psql.port``, ``config.invalid``."""
         options = self._options
         try:
             family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
             self._listener = socket.create_server((options.host, options.port), family=family, backlog=128)
         except OSError as error:
             raise HeadraceError(
-                "source.port", f"psql cannot listen on {options.host}:{options.port}", where="headrace.yaml, psql",
+                "psql.port", f"psql cannot listen on {options.host}:{options.port}", where="headrace.yaml, psql",
                 why=error.strerror or str(error), next="psql: {port: 7433}  (or another that is free)",
             ) from error  # fmt: skip
         self._reader = Reader(self._questions, self._project, options.memory)
