@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import socket
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,16 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from pygwire import BackendMessageDecoder, ConnectionPhase
+from pygwire.messages import (
+    Describe,
+    ErrorResponse,
+    ParameterDescription,
+    Parse,
+    ReadyForQuery,
+    StartupMessage,
+    Sync,
+)
 
 from headrace.formats.types.postgres import from_spark
 from headrace.testing.postgres import PostgresServer
@@ -106,6 +117,39 @@ def test_parameters_are_bound_as_postgresql_binds_them(
 ) -> None:
     here, there = (answered(each, statement, binary=binary, parameters=parameters) for each in both)
     assert here == there
+
+
+UNDECLARED = [
+    "SELECT label FROM kinds WHERE id = $1 AND amount > $2", "SELECT id FROM kinds WHERE day BETWEEN $1 AND $2",
+    "SELECT id FROM kinds WHERE large IN ($1, $2) LIMIT $3 OFFSET $4", "SELECT $1::date, $2::text, $3::float8",
+    "SELECT id FROM kinds k WHERE EXISTS (SELECT 1 FROM kinds i WHERE i.twofold = $1 AND i.moment < $2 AND flag = $3)",
+]  # fmt: skip
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("statement", UNDECLARED)
+def test_parameters_without_a_type_get_that_of_postgresql(both: Any, statement: str) -> None:
+    """Drivers that ask first, as pgx and asyncpg, send values by these types."""
+    found = [types_told(connection.info.port, statement) for connection in both]
+    assert found[0] == found[1] and all(found[0])
+
+
+def types_told(port: int, statement: str) -> list[int]:
+    """Of the parameters of a statement that is prepared and described, by messages of our own."""
+    decoder = BackendMessageDecoder()
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(StartupMessage(params={"user": "ada", "database": "shop"}).to_wire())
+        decoder.phase = ConnectionPhase.INITIALIZATION
+        asked = (Parse(query=statement), Describe(kind="S"), Sync())
+        while True:
+            decoder.feed(client.recv(65_536))
+            for message in decoder:
+                if isinstance(message, ReadyForQuery) and asked:
+                    client.sendall(b"".join(each.to_wire() for each in asked))
+                    asked, decoder.phase = (), ConnectionPhase.EXTENDED_QUERY
+                elif isinstance(message, ParameterDescription):
+                    return message.type_oids
+                assert not isinstance(message, ErrorResponse), message
 
 
 COPIES = [

@@ -13,6 +13,7 @@ from headrace.api.postgres import catalogue, types
 from headrace.api.postgres.catalogue import ObjectIds
 from headrace.api.postgres.names import names
 from headrace.api.postgres.narrow import narrowed
+from headrace.api.postgres.parameters import compared
 from headrace.api.postgres.rewrite import Rewritten
 from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.duckdb import compose
@@ -163,6 +164,16 @@ class Transaction:
         except BaseException:
             connection.close()
             raise
+
+    def compared(self, query: Rewritten) -> dict[int, int]:
+        """Types of the query's parameters, by their numbers, as far as comparisons decide them."""
+        connection = self._reader.connection()
+        try:
+            statement = parsed(connection, query.sql)
+            known, (read, _) = self._reader.relations(self._asker), reads(statement)
+            return compared(statement, [known[name] for name in read if name in known])
+        finally:
+            connection.close()
 
     def _provide(
         self, connection: duckdb.DuckDBPyConnection, statement: Mapping[str, Any], query: Rewritten,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,11 @@ from pygwire.messages import (
 )
 
 from headrace.api.postgres import lexer, sqlstate, statements, values
+from headrace.api.postgres.cancelling import Cancelling
 from headrace.api.postgres.lexer import Token
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
 from headrace.api.postgres.reading import Asker, Reader, Result, ResultColumn, Transaction
-from headrace.api.postgres.rewrite import rewritten
+from headrace.api.postgres.rewrite import Rewritten, rewritten
 from headrace.api.postgres.settings import VERSION, Settings
 from headrace.api.postgres.subscribing import Subscription
 from headrace.api.postgres.types import TEXT, declared_in
@@ -88,9 +88,7 @@ class Session:
         self._portals: dict[str, Opened] = {}
         self._transaction: Transaction | None = None
         self._in_block = self._failed = self._skipping = False
-        self._canceled: str | None = None
-        self._running: Callable[[], None] | None = None
-        self._lock = threading.Lock()
+        self._cancelling = Cancelling()
         self._stopped = False
 
     def greet(self, secret: PGMessage) -> None:
@@ -111,10 +109,7 @@ class Session:
 
     def cancel(self, why: str = "the client asked for it") -> None:
         """End the statement that is running, if one is."""
-        with self._lock:
-            if self._running is not None:
-                self._canceled = why
-                self._running()
+        self._cancelling.cancel(why)
 
     def stop(self) -> None:
         """End it: the server ends."""
@@ -203,6 +198,9 @@ class Session:
             self._wire.write(opened.portal.description() if opened.portal else NoData())
             return
         prepared = self._known(message.name)
+        if 0 in prepared.declared and isinstance(prepared.statement, statements.Query):
+            found = self._reading().compared(self._rewritten(prepared.tokens, prepared.declared))
+            prepared.declared = [oid or found.get(n, 0) for n, oid in enumerate(prepared.declared, 1)]
         self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
         if prepared.columns is None:
             opened = self._open(prepared, [None] * len(prepared.declared), [])
@@ -271,16 +269,22 @@ class Session:
 
     def _ask(self, tokens: Sequence[Token], declared: Sequence[int], bound: Sequence[Any]) -> Result:
         """Raises what ``Transaction.ask`` does; a view that is behind is told of once in a transaction."""
-        if self._transaction is None:
-            self._transaction = Transaction(self._reader, self._asker, self._settings.all())
-        reading, told_before = self._transaction, set(self._transaction.stale)
-        query = rewritten(tokens, self._constants(), declared, self._reader.project)
-        with self._cancelable() as check:
-            result = reading.ask(query, bound, self._runs)
-            check()
+        reading, query = self._reading(), self._rewritten(tokens, declared)
+        told_before = set(reading.stale)
+        with self._running():
+            result = reading.ask(query, bound, self._cancelling.runs)
+            self._cancelling.check()
         for name in reading.stale.keys() - told_before:
             self._notice(f"view {name} is behind: {reading.stale[name]}", f"headrace status says more of {name}")
         return result
+
+    def _reading(self) -> Transaction:
+        if self._transaction is None:
+            self._transaction = Transaction(self._reader, self._asker, self._settings.all())
+        return self._transaction
+
+    def _rewritten(self, tokens: Sequence[Token], declared: Sequence[int]) -> Rewritten:
+        return rewritten(tokens, self._constants(), declared, self._reader.project)
 
     def _constants(self) -> dict[str, str]:
         """SQL for what is the connection's own."""
@@ -313,7 +317,7 @@ class Session:
     def _quiet(self) -> bool:
         """Whether a subscription is to end: it was canceled, or nobody listens any more."""
         self._asker.reaches()
-        return self._canceled is not None or self._stopped or self._wire.closed()
+        return self._cancelling.canceled or self._stopped or self._wire.closed()
 
     def _command(self, opened: Opened) -> None:
         statement = opened.prepared.statement
@@ -389,9 +393,9 @@ class Session:
             source = self._ask(statement.source.tokens, opened.prepared.declared, opened.bound)
         portal = Portal(source)
         try:
-            with self._cancelable() as check:
-                self._running = portal.interrupt
-                portal.copy(self._wire, statement, check)
+            with self._running():
+                self._cancelling.runs(portal.interrupt)
+                portal.copy(self._wire, statement, self._cancelling.check)
         finally:
             portal.close()
 
@@ -404,40 +408,14 @@ class Session:
         self._done("DEALLOCATE" if name else "DEALLOCATE ALL")
 
     def _send(self, portal: Portal, most: int) -> None:
-        with self._cancelable() as check:
-            self._runs(portal.interrupt)
-            portal.send(self._wire, most, check)
+        with self._running():
+            self._cancelling.runs(portal.interrupt)
+            portal.send(self._wire, most, self._cancelling.check)
+
+    def _running(self) -> AbstractContextManager[None]:
+        return self._cancelling.running(self._settings.timeout_s)
 
     # ---- what they share
-
-    @contextmanager
-    def _cancelable(self) -> Iterator[Callable[[], None]]:
-        """The statement may be canceled, and ends by itself after ``statement_timeout``; gives what checks for it."""
-        with self._lock:
-            self._canceled, self._running = None, _nothing
-        timer = threading.Timer(self._settings.timeout_s, self.cancel, ["it took longer than statement_timeout"])
-        if self._settings.timeout_s:
-            timer.start()
-        try:
-            yield self._check
-        except Exception as error:
-            if sqlstate.of_duckdb(error) == sqlstate.CANCELED:
-                raise _canceled(self._canceled or "it was interrupted") from error
-            raise
-        finally:
-            timer.cancel()
-            with self._lock:
-                self._running = None
-
-    def _runs(self, interrupt: Callable[[], None]) -> None:
-        """What ends the part of the statement that begins now."""
-        with self._lock:
-            self._running = interrupt
-        self._check()
-
-    def _check(self) -> None:
-        if self._canceled is not None:
-            raise _canceled(self._canceled)
 
     def _known(self, name: str) -> Prepared:
         if name not in self._prepared:
@@ -487,11 +465,3 @@ class Session:
         inside = TransactionStatus.ERROR_TRANSACTION if self._failed else TransactionStatus.IN_TRANSACTION
         self._wire.write(ReadyForQuery(status=inside if self._in_block else TransactionStatus.IDLE))
         self._wire.flush()
-
-
-def _nothing() -> None:
-    """Nothing runs yet that could be interrupted: the next check tells."""
-
-
-def _canceled(why: str) -> HeadraceError:
-    return HeadraceError("query.canceled", "the statement was ended", why=why)
