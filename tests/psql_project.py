@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from headrace.api.postgres.server import Options, PostgresServer
+from headrace.api.postgres.server import PostgresServer
 from headrace.api.postgres.startup import Authenticate
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.formats.types.arrow import to_arrow
+from headrace.model.definition import PsqlSettings
 from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
@@ -82,12 +84,10 @@ class Views:
 
 
 @contextmanager
-def serving(
-    views: Views, authenticate: Authenticate | None = None, before: Callable[[], None] | None = None, **options: Any
-) -> Iterator[PostgresServer]:
+def serving(views: Views, authenticate: Authenticate | None = None, **options: Any) -> Iterator[PostgresServer]:
     questions = Questions(Mirror(views.folder))
-    server = PostgresServer(questions, "shop", views.folder, Options(port=0, **options), authenticate)
-    server.start()
+    server = PostgresServer(questions, "shop", views.folder, PsqlSettings(**options), authenticate)
+    server.start(socket.create_server(("127.0.0.1", 0), backlog=64))
     try:
         yield server
     finally:

@@ -16,9 +16,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from pygwire.messages import CancelRequest
 
 from headrace.api.postgres.reading import Asker
-from headrace.api.postgres.server import Options, PostgresServer
+from headrace.api.postgres.server import PostgresServer
+from headrace.model.definition import PsqlSettings
 from headrace.model.errors import HeadraceError
 from psql_project import Views, connect, serving
 
@@ -136,17 +138,27 @@ def test_a_long_statement_is_cancelled_or_ends_at_its_timeout(served: PostgresSe
 
 
 def test_who_does_not_know_the_secret_cancels_nothing(served: PostgresServer) -> None:
+    """The statement goes on until its timeout."""
     with connect(served, autocommit=True) as connection:
-        with socket.create_connection(served.address) as stranger:
-            stranger.sendall(bytes.fromhex("00000010 04d2162e 00000001 00000000"))
-            assert stranger.recv(10) == b""
+        connection.execute("SET statement_timeout = '1500ms'")
+        guess = CancelRequest(process_id=connection.info.backend_pid, secret_key=b"\0\0\0\0").to_wire()
+
+        def strike() -> None:
+            with socket.create_connection(served.address) as stranger:
+                stranger.sendall(guess)
+                assert stranger.recv(10) == b""
+
+        striking = threading.Timer(0.4, strike)
+        striking.start()
+        assert "statement_timeout" in str(failing("57014", connection, LONG).diag.message_detail)
+        striking.join()
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def only(*names: str) -> Any:
     """Takes the one password, and lets these relations be read."""
 
-    def authenticate(user: str, password: str) -> Asker:
+    def authenticate(user: str, password: str, address: str) -> Asker:
         if password != "headrace_right":
             raise HeadraceError("psql.password", "that is no token", next="headrace token create NAME")
         return Asker(user, lambda: lambda relation: relation in names)
@@ -180,7 +192,7 @@ def test_a_token_that_was_revoked_opens_nothing_more_within_its_connection(views
         return lambda relation: True
 
     with (
-        serving(views, lambda user, password: Asker(user, reaches)) as served,
+        serving(views, lambda user, password, address: Asker(user, reaches)) as served,
         connect(served, password="x", autocommit=True) as connection,
         connect(served, password="x") as follower,
     ):
@@ -211,18 +223,16 @@ def test_tls_is_by_the_certificate_that_is_configured(views: Views, tmp_path: Pa
          "-subj", "/CN=localhost", "-days", "2"],
         check=True, capture_output=True,
     )  # fmt: skip
-    with serving(views, certificate=certificate, key=key) as served, connect(served, sslmode="require") as connection:
+    with (
+        serving(views, certificate=str(certificate), key=str(key)) as served,
+        connect(served, sslmode="require") as connection,
+    ):
         assert connection.execute("SELECT sum(n) FROM sums").fetchone() == (sum(range(ROWS)) * 10,)
         assert connection.pgconn.ssl_in_use
     with serving(views) as served, pytest.raises(psycopg.OperationalError, match="SSL"):
         connect(served, sslmode="require")
     with pytest.raises(HeadraceError, match="certificate of psql cannot be used"):
-        PostgresServer(None, "shop", views.folder, Options(certificate=tmp_path / "no", key=key), None)  # type: ignore[arg-type]
-
-
-def test_beyond_this_machine_it_does_not_listen_without_tokens(views: Views) -> None:
-    with pytest.raises(HeadraceError, match="no token is asked for"):
-        PostgresServer(None, "shop", views.folder, Options(host="0.0.0.0"), None)  # type: ignore[arg-type]
+        PostgresServer(None, "shop", views.folder, PsqlSettings(certificate="no", key=str(key)), None)  # type: ignore[arg-type]
 
 
 def test_a_view_that_is_behind_is_told_of_in_a_notice(views: Views, served: PostgresServer) -> None:

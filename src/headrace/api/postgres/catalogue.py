@@ -90,7 +90,8 @@ def tables(
                 attributes.append(_attribute(index, number, column.name, types.of_spark(column.type), False))
             indexes.append((index, oid, len(places), len(places), True, True, True, False, True, False, places,
                             True, True, False, False, None, None, [0] * len(places)))  # fmt: skip
-            constraints.append((constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places))
+            primary = (constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places)
+            constraints.append((*primary, None, " ", " ", " "))
             columns = ", ".join(quoted(column) for column in relation.key)
             defined.append(
                 (index, f"CREATE UNIQUE INDEX {quoted(name)} ON public.{quoted(relation.name)} USING btree ({columns})")
@@ -166,7 +167,7 @@ _INDEX = (
 )
 _CONSTRAINT = (
     "oid:l conname:s connamespace:l contype:s condeferrable:b condeferred:b convalidated:b conrelid:l contypid:l "
-    "conindid:l confrelid:l conkey:H"
+    "conindid:l confrelid:l conkey:H confkey:H confupdtype:s confdeltype:s confmatchtype:s"
 )
 
 

@@ -5,6 +5,7 @@ The condition stays in the query: what is handed to it may be more than it takes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from headrace.formats.types.arrow import to_arrow
 from headrace.serve.contents import Contents
 from headrace.serve.questions import Described
 
+_PLAIN = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = ("INTEGER", "BIGINT", "SMALLINT", "INT", "int4", "int8", "int2")
 _TEXT = ("VARCHAR", "TEXT", "text", "varchar")
 
@@ -88,6 +90,8 @@ def _value(expression: Mapping[str, Any], parameters: Sequence[Any]) -> Any:
 def _column(relation: Described, name: str, value: Any) -> pa.Array | None:
     """The value as the column of the key has it: whole numbers and texts alone compare as they are written."""
     arrow = next(to_arrow(column.type) for column in relation.columns if column.name == name)
+    if pa.types.is_integer(arrow) and type(value) is str and _PLAIN.fullmatch(value):
+        value = int(value)  # of a parameter without a type
     fits = (pa.types.is_integer(arrow) and type(value) is int) or (pa.types.is_string(arrow) and type(value) is str)
     try:
         return pa.array([value], arrow) if fits else None

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import itertools
 import logging
 import secrets
 import socket
 import ssl
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 from pygwire.messages import BackendKeyData, CancelRequest
@@ -20,6 +18,7 @@ from headrace.api.postgres.reading import Reader
 from headrace.api.postgres.session import Session
 from headrace.api.postgres.startup import Authenticate, Began, begin
 from headrace.api.postgres.wire import Gone, Malformed, Wire
+from headrace.model.definition import PsqlSettings
 from headrace.model.errors import HeadraceError
 from headrace.serve.questions import Questions
 
@@ -29,18 +28,6 @@ STOP_S = 5.0  # a connection has so long to end
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """``certificate``, ``key``: PEM files, both or neither; without them TLS is not offered."""
-
-    host: str = "127.0.0.1"
-    port: int = 7432
-    connections: int = 64
-    memory: str = "512MB"
-    certificate: Path | None = None
-    key: Path | None = None
-
-
 class PostgresServer:
     """Answers what ``questions`` can; ``authenticate`` None: whoever connects may read all.
 
@@ -48,16 +35,12 @@ class PostgresServer:
     """
 
     def __init__(
-        self, questions: Questions, project: str, folder: Path, options: Options, authenticate: Authenticate | None
-    ) -> None:
-        if authenticate is None and not _is_loopback(options.host):
-            raise HeadraceError(
-                "config.invalid", f"psql.host is {options.host}, and no token is asked for",
-                why="whoever reaches this machine could read all", next="host: 127.0.0.1, or take tokens",
-            )  # fmt: skip
-        self._questions, self._project, self._folder, self._options = questions, project, folder, options
+        self, questions: Questions, project: str, folder: Path, settings: PsqlSettings,
+        authenticate: Authenticate | None,
+    ) -> None:  # fmt: skip
+        self._questions, self._project, self._folder, self._settings = questions, project, folder, settings
         self._authenticate = authenticate
-        self._tls = _tls(options)
+        self._tls = _tls(folder, settings)
         self._listener: socket.socket | None = None
         self._reader: Reader | None = None
         self._lock = threading.Lock()
@@ -86,19 +69,10 @@ class PostgresServer:
         host, port = self.address
         return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{self._project}"
 
-    def start(self) -> None:
-        """Listen, on a thread. Raises ``psql.port``, ``config.invalid``."""
-        options = self._options
-        try:
-            family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-            self._listener = socket.create_server((options.host, options.port), family=family, backlog=128)
-        except OSError as error:
-            raise HeadraceError(
-                "psql.port", f"psql cannot listen on {options.host}:{options.port}", where="headrace.yaml, psql",
-                why=error.strerror or str(error), next="psql: {port: 7433}  (or another that is free)",
-            ) from error  # fmt: skip
-        self._reader = Reader(self._questions, self._project, options.memory)
-        thread = threading.Thread(target=self._accept, args=(self._listener,), name="psql", daemon=True)
+    def start(self, listener: socket.socket) -> None:
+        """Answer who connects there, on threads. DuckDB begins with the first of them."""
+        self._listener = listener
+        thread = threading.Thread(target=self._accept, args=(listener,), name="psql", daemon=True)
         self._threads.add(thread)
         thread.start()
 
@@ -137,12 +111,11 @@ class PostgresServer:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        loopback = _is_loopback(connection.getpeername()[0]) if not self._stopping else False
         wire = Wire(connection)
         with self._lock:
             self._wires.add(wire)
         try:
-            began = self._begun(wire, loopback)
+            began = self._begun(wire)
             if began is not None:
                 self._run(wire, began)
         except (Gone, TimeoutError):
@@ -160,10 +133,10 @@ class PostgresServer:
                 self._wires.discard(wire)
                 self._threads.discard(threading.current_thread())
 
-    def _begun(self, wire: Wire, loopback: bool) -> Began | None:
+    def _begun(self, wire: Wire) -> Began | None:
         """Who is there, once it has said so in time; None when it came to cancel."""
         try:
-            began = begin(wire, self._tls, loopback, self._authenticate)
+            began = begin(wire, self._tls, wire.address, self._authenticate)
         finally:
             self._starting.release()
         if isinstance(began, CancelRequest):
@@ -172,15 +145,14 @@ class PostgresServer:
         return began
 
     def _run(self, wire: Wire, began: Began) -> None:
-        assert self._reader is not None
         number, secret = next(self._numbers), secrets.token_bytes(4)
-        session = Session(wire, self._reader, began.asker, began.parameters, number, self._folder)
+        session = Session(wire, self._read(), began.asker, began.parameters, number, self._folder)
         with self._lock:
             if self._stopping:
                 raise HeadraceError("psql.stopped", "the server ends")
-            if len(self._sessions) >= self._options.connections:
+            if len(self._sessions) >= self._settings.connections:
                 raise HeadraceError(
-                    "psql.busy", f"there are {self._options.connections} connections, and no more are taken",
+                    "psql.busy", f"there are {self._settings.connections} connections, and no more are taken",
                     next="end one, use a pool, or set psql.connections in headrace.yaml",
                 )  # fmt: skip
             self._sessions[number] = (secret, session)
@@ -190,6 +162,12 @@ class PostgresServer:
         finally:
             with self._lock:
                 del self._sessions[number]
+
+    def _read(self) -> Reader:
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader(self._questions, self._project, self._settings.memory)
+            return self._reader
 
     def _cancel(self, request: CancelRequest) -> None:
         """Only who knows the secret ends another's statement; nobody learns whether it did."""
@@ -204,27 +182,17 @@ class PostgresServer:
             wire.flush()
 
 
-def _tls(options: Options) -> ssl.SSLContext | None:
-    if options.certificate is None and options.key is None:
+def _tls(folder: Path, settings: PsqlSettings) -> ssl.SSLContext | None:
+    if not settings.certificate:
         return None
-    if options.certificate is None or options.key is None:
-        raise HeadraceError(
-            "config.invalid", "psql needs both `certificate` and `key` for TLS", where="headrace.yaml, psql"
-        )
+    certificate, key = folder / settings.certificate, folder / settings.key
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(options.certificate, options.key)
+        context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         raise HeadraceError(
-            "config.invalid", "the certificate of psql cannot be used", where=f"{options.certificate}, {options.key}",
+            "config.invalid", "the certificate of psql cannot be used", where=f"{certificate}, {key}",
             why=str(error), next="PEM files of a certificate and of its key without a password",
         ) from error  # fmt: skip
     return context
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -32,6 +32,7 @@ _DEFAULTS = {
     "cursor_tuple_fraction": "0.1", "max_connections": "64", "wal_level": "logical", "password_encryption": "",
     "datestyle": "ISO, MDY", "role": "none", "enable_seqscan": "on", "geqo": "off",
     "backslash_quote": "safe_encoding", "array_nulls": "on", "transform_null_equals": "off", "block_size": "8192",
+    "max_index_keys": "32",
 }  # fmt: skip
 # What a value must be, as PostgreSQL's clients set it of their own accord.
 _FIXED = {

@@ -21,14 +21,15 @@ from pygwire.messages import (
 
 from headrace.api.postgres.reading import Asker
 from headrace.api.postgres.wire import Malformed, Wire
+from headrace.catalog.api import is_loopback
 from headrace.model.errors import HeadraceError
 
 STARTUP_S = 10.0  # a client that says nothing for so long is dropped
 _VERSION = 0x0003_0000
 _REQUESTS = 4  # of TLS and of GSS, before the client says who it is
 
-# (user, password) -> who asks. Raises ``access.token`` and the like.
-Authenticate = Callable[[str, str], Asker]
+# (user, password, address) -> who asks. Raises ``access.token`` and the like.
+Authenticate = Callable[[str, str, str], Asker]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Began:
 
 
 def begin(
-    wire: Wire, tls: ssl.SSLContext | None, loopback: bool, authenticate: Authenticate | None
+    wire: Wire, tls: ssl.SSLContext | None, address: str, authenticate: Authenticate | None
 ) -> Began | CancelRequest:
     """Raises ``Gone``, ``Malformed``, ``TimeoutError``, ``psql.password``, and what ``authenticate`` does."""
     message = wire.read_startup(STARTUP_S)
@@ -64,14 +65,14 @@ def begin(
     if message.protocol_version != _VERSION or unknown:
         wire.write(NegotiateProtocolVersion(newest_minor=_VERSION, unrecognized=unknown))
     user = message.params.get("user", "")
-    return Began(_asker(wire, user, loopback, authenticate), message.params)
+    return Began(_asker(wire, user, address, authenticate), message.params)
 
 
-def _asker(wire: Wire, user: str, loopback: bool, authenticate: Authenticate | None) -> Asker:
+def _asker(wire: Wire, user: str, address: str, authenticate: Authenticate | None) -> Asker:
     if authenticate is None:
         asker = Asker(user or "headrace", lambda: lambda relation: True)
     else:
-        if not (loopback or wire.encrypted):
+        if not (is_loopback(address) or wire.encrypted):
             raise HeadraceError(
                 "psql.password", "a token is not taken over a connection that others can read",
                 why="this one is neither encrypted nor from this machine", next="connect with sslmode=require",
@@ -80,6 +81,6 @@ def _asker(wire: Wire, user: str, loopback: bool, authenticate: Authenticate | N
         answer = wire.read_password(STARTUP_S)
         if not isinstance(answer, PasswordMessage):
             raise Malformed("a password that is none")
-        asker = authenticate(user, str(answer.password))
+        asker = authenticate(user, str(answer.password), address)
     wire.write(AuthenticationOk())
     return asker

@@ -53,8 +53,8 @@ def texts(column: pa.Array, kind: PostgresType) -> pa.Array:
     if pa.types.is_floating(arrow):
         return _float_texts(column)
     if pa.types.is_timestamp(arrow):
-        texts = pc.cast(column.cast(pa.timestamp("us"), safe=False), pa.string())
-        return pc.binary_join_element_wise(_trimmed(texts), "+00", "") if arrow.tz else _trimmed(texts)
+        texts = _moments(column.cast(pa.timestamp("us"), safe=False))
+        return pc.binary_join_element_wise(texts, "+00", "") if arrow.tz else texts
     if pa.types.is_time(arrow):
         return _trimmed(column.cast(pa.string()))
     if pa.types.is_decimal(arrow):
@@ -158,6 +158,13 @@ def _fixed(column: pa.Array, numbers: npt.NDArray[Any]) -> Values:
     null = pc.is_null(column).to_numpy(zero_copy_only=False)
     lengths = np.where(null, 0, width).astype(np.int64)
     return Values(np.ascontiguousarray(numbers).view(np.uint8), np.arange(count, dtype=np.int64) * width, lengths, null)
+
+
+def _moments(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.timestamp("s")).cast(pa.string())
+    except pa.ArrowInvalid:  # some have a fraction
+        return _trimmed(column.cast(pa.string()))
 
 
 def _trimmed(clock: pa.Array) -> pa.Array:

@@ -36,7 +36,10 @@ class Wire:
         self._socket = connection
         self._decoder = FrontendMessageDecoder()
         self._out = bytearray()
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.address = ""  # of the client; one that has gone already has none
+        with contextlib.suppress(OSError):
+            self.address = str(connection.getpeername()[0])
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     @property
     def encrypted(self) -> bool:
