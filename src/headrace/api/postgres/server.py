@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
 from pygwire.messages import BackendKeyData, CancelRequest
 
@@ -67,7 +68,7 @@ class PostgresServer:
     def url(self) -> str:
         """For psql; the password is a token."""
         host, port = self.address
-        return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{self._project}"
+        return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{quote(self._project, safe='')}"
 
     def start(self, listener: socket.socket) -> None:
         """Answer who connects there, on threads. DuckDB begins with the first of them."""
