@@ -22,21 +22,20 @@ def read_api(document: Document) -> ApiSettings:
     for key in written:
         if key not in KEYS:
             raise document.unknown(key, KEYS, KEY, key)
-    settings = ApiSettings(**{key: _value(document, key, value) for key, value in written.items()})
-    if settings.auth == "none" and not _loopback(settings.host):
-        raise document.invalid(
-            "'auth: none' is for the loopback alone", KEY, "auth",
-            why=f"other machines reach {settings.host}", next="auth: token, or leave 'host' out",
-        )  # fmt: skip
+    settings = ApiSettings(**{key: checked(document, KEY, key, value) for key, value in written.items()})
+    check_open(document, KEY, settings.auth, settings.host)
     return settings
 
 
-def _value(document: Document, key: str, value: Any) -> Any:
+def checked(document: Document, section: str, key: str, value: Any) -> Any:
+    """What is written of a server that `headrace up` runs. Raises ``config.invalid``."""
     if key == "enabled" and isinstance(value, bool):
         return value
     if key == "port" and isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65535:
         return value
-    if key == "host" and isinstance(value, str) and value.strip():
+    if key == "connections" and isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    if key in ("host", "certificate", "key") and isinstance(value, str) and value.strip():
         return value.strip()
     if key == "auth" and value in ("token", "none"):
         return value
@@ -45,13 +44,23 @@ def _value(document: Document, key: str, value: Any) -> Any:
     words, such = {
         "enabled": ("true or false", "true"), "port": ("a number from 0 to 65535; 0 takes a free one", "7070"),
         "host": ("an address of this machine", "127.0.0.1"), "auth": ("`token` or `none`", "token"),
-        "memory": ("a number with a unit", "512MB"),
+        "memory": ("a number with a unit", "512MB"), "connections": ("a number above 0", "64"),
+        "certificate": ("a PEM file", "tls/server.crt"), "key": ("a PEM file", "tls/server.key"),
     }[key]  # fmt: skip
     near = did_you_mean(str(value), ["token", "none"]) if key == "auth" else ""
-    raise document.invalid(f"'{key}' is {value!r}", KEY, key, why=f"it is {words}", next=near or f"{key}: {such}")
+    raise document.invalid(f"'{key}' is {value!r}", section, key, why=f"it is {words}", next=near or f"{key}: {such}")
 
 
-def _loopback(host: str) -> bool:
+def check_open(document: Document, section: str, auth: str, host: str) -> None:
+    """Whoever connects is answered on the loopback alone. Raises ``config.invalid``."""
+    if auth == "none" and not is_loopback(host):
+        raise document.invalid(
+            "'auth: none' is for the loopback alone", section, "auth",
+            why=f"other machines reach {host}", next="auth: token, or leave 'host' out",
+        )  # fmt: skip
+
+
+def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

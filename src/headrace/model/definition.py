@@ -139,6 +139,22 @@ class ApiSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PsqlSettings:
+    """Where PostgreSQL's protocol is served, and to whom. ``auth`` as in ``ApiSettings``.
+
+    ``certificate``, ``key``: PEM files below the project's folder, or absolute; both or neither, for TLS.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 7432
+    auth: str = "token"
+    connections: int = 64
+    memory: str = "512MB"
+    certificate: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """``headrace.yaml``. Every setting has a default; most projects only name themselves."""
 
@@ -155,6 +171,7 @@ class Settings:
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
     retention: Retention = Retention()
     api: ApiSettings = ApiSettings()
+    psql: PsqlSettings | None = None  # None: it is not served
 
     @property
     def driver_bytes(self) -> int:

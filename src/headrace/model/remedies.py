@@ -369,6 +369,62 @@ REMEDIES: dict[str, Remedy] = {
         "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
         "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",
     ),
+    "query.parameter": Remedy(
+        "A client bound a value that is not of the type it declared, or text that is no value of that type.",
+        "Bind a value of the type, or cast the parameter in the query: `$1::date`.",
+    ),
+    "query.read_only": Remedy(
+        "A client of PostgreSQL's protocol sent INSERT, CREATE, COPY FROM or the like.",
+        "Change data at its source, and a view in its file under `views/`, then `headrace apply`.",
+    ),
+    "query.canceled": Remedy(
+        "The client cancelled it (Ctrl-C in psql), its `statement_timeout` was over, or the server ended.",
+        "Ask again, with a longer `statement_timeout` if that was it, or make it a view.",
+    ),
+    "psql.protocol": Remedy(
+        "What connects is no client of PostgreSQL, or its message is longer than 16 MiB or comes out of order.",
+        "Connect with psql or a driver for PostgreSQL, and send large values in parts.",
+    ),
+    "psql.password": Remedy(
+        "The password is no token, or the connection is neither encrypted nor from this machine.",
+        "Give a token as the password; from another machine with `sslmode=require` ([psql](psql.md)).",
+    ),
+    "psql.port": Remedy(
+        "Another process, perhaps another project, listens on the port of `psql:` in headrace.yaml.",
+        "Stop it, or give this project another port: `psql: {port: 7433}`.",
+    ),
+    "psql.busy": Remedy(
+        "A pool is larger than `psql.connections`, or a client never closes what it prepares or declares.",
+        "End connections that are not used, use a smaller pool, or raise `psql.connections` in headrace.yaml.",
+    ),
+    "psql.stopped": Remedy(
+        "`headrace up` is ending while a client connects.",
+        "Connect again once `headrace up` runs.",
+    ),
+    "psql.setting": Remedy(
+        "A client sets what PostgreSQL has and Headrace has not, or an encoding or style of dates that is not offered.",
+        "Leave the setting out; `SHOW ALL` lists those that there are.",
+    ),
+    "psql.unknown": Remedy(
+        "The client executes a statement that it did not prepare in this connection, as behind a pool of transactions.",
+        "Prepare it first, or turn prepared statements off in the driver when a pool is between.",
+    ),
+    "psql.cursor": Remedy(
+        "A cursor ends with its transaction, and outside of one none can be declared without hold.",
+        "Put DECLARE and FETCH between BEGIN and COMMIT, or declare it WITH HOLD.",
+    ),
+    "psql.exists": Remedy(
+        "A name of a statement, portal or cursor is used twice in one connection.",
+        "Close or deallocate the first one, or take another name.",
+    ),
+    "psql.changed": Remedy(
+        "A view that a prepared statement reads was edited since.",
+        "Prepare the statement anew; a new connection does.",
+    ),
+    "psql.transaction": Remedy(
+        "A statement of this transaction failed before.",
+        "ROLLBACK, then begin anew; savepoints keep a failure to themselves.",
+    ),
     "api.port": Remedy(
         "Another project, or another program, listens there.",
         "`api: {port: 7080}` in headrace.yaml names another one; without `port` a free one is taken.",
