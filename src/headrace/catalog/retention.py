@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.catalog.document import Document, did_you_mean
 from headrace.model.definition import Retention
+from headrace.model.quantity import BYTES, SECONDS, quantity
 
 KEY = "retention"
 KEYS = ("keep", "keep_size", "wait_for")
-_SECONDS = {"s": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": 86_400, "day": 86_400,
-            "week": 604_800}  # fmt: skip
-_BYTES = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
-          "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}  # fmt: skip
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 
 
 def read_retention(document: Document, sinks: Sequence[str]) -> Retention:
@@ -26,23 +21,21 @@ def read_retention(document: Document, sinks: Sequence[str]) -> Retention:
     for key in written:
         if key not in KEYS:
             raise document.unknown(key, KEYS, KEY, key)
-    seconds = _quantity(document, "keep", _SECONDS, "7 days")
-    size = _quantity(document, "keep_size", _BYTES, "10 GiB")
+    seconds = _quantity(document, "keep", SECONDS, "7 days")
+    size = _quantity(document, "keep_size", BYTES, "10 GiB")
     return Retention(seconds, None if size is None else int(size), _sinks(document, sinks))
 
 
-def _quantity(document: Document, key: str, units: dict[str, int], such: str) -> float | None:
+def _quantity(document: Document, key: str, units: Mapping[str, int], such: str) -> float | None:
     if key not in document.values[KEY]:
         return None
     value: Any = document.values[KEY][key]
-    found = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
-    unit = found[2].lower() if found else ""
-    unit = unit if unit in units else unit.removesuffix("s")
-    if found is None or unit not in units or float(found[1]) == 0:
+    found = quantity(value, units) if isinstance(value, str) else None
+    if found is None:
         raise document.invalid(
             f"'{key}' is {value!r}", KEY, key, why="it is a number above 0 with a unit", next=f"{key}: {such}"
         )
-    return float(found[1]) * units[unit]
+    return found
 
 
 def _sinks(document: Document, known: Sequence[str]) -> tuple[str, ...] | None:

@@ -93,6 +93,14 @@ CODES: dict[str, str] = {
     "query.filter": "A filter, an order or a key does not fit the relation that is asked.",
     "query.timeout": "A query took longer than it may.",
     "query.failed": "A query could not be run.",
+    # who may do what, and what was done
+    "access.token": "The request has no token, or one that is not known, is over, or was revoked.",
+    "access.denied": "The token's role, or what it is limited to, does not permit this.",
+    "access.unknown": "There is no such token.",
+    "access.exists": "There is a live token of that name already.",
+    "access.invalid": "What was asked for cannot be a token's name, role, limit or lifetime.",
+    "audit.failed": "What is about to be done cannot be written down in the audit log, so it is not done.",
+    "audit.damaged": "The audit log is not as it was written.",
     # profile
     "profile.flame": "The flame graph of a profile cannot be drawn.",
     # internal
