@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Read views": ("views", "show", "watch", "sql", "wait", "frontier", "groups"),
     "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
+    "Give access": ("token", "audit"),
     "Remove": ("drop",),
     "Other": ("help", "version"),
 }
@@ -46,6 +47,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Read a table's or view's changes in groups, acknowledge them.",
         ("ls", "create", "drop", "read", "ack", "nack", "extend", "dead"),
     ),
+    "token": ("Make, list and revoke the tokens of the API and of psql.", ("create", "ls", "revoke")),
     "groups dead": ("Look at what a group has given up, deliver it again, drop it.", ("ls", "show", "replay", "drop")),
 }
 

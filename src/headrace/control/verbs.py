@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.project import read
+from headrace.catalog.project import STATE, read
 from headrace.control import (
     apply,
     backup,
@@ -35,6 +36,9 @@ from headrace.control import (
     wait,
 )
 from headrace.control.running import Alone, PipelineVerbs, Progress, Running, Verb
+from headrace.governance.audit import AuditLog
+from headrace.governance.principal import local
+from headrace.governance.roles import Action
 from headrace.model.errors import HeadraceError
 
 VERBS: dict[str, Verb] = {
@@ -65,14 +69,38 @@ ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing run
 CHANGING = (  # one at a time
     "apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
 )  # fmt: skip
+# What the audit log tells of a call's arguments: no values of rows, no SQL.
+NAMED = ("all", "before", "compact", "dry_run", "id", "ids", "refused_upto", "sink", "table", "to", "upto", "views")
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
 
 def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Carry out a verb: by the running `up` when there is one, else with a pipeline opened for it alone.
 
-    Raises ``project.not_running`` for a verb that makes sense only beside a running `up`.
+    Raises ``project.not_running`` for a verb that makes sense only beside a running `up`. What it changes is written
+    down in the audit log, as done by the user of this machine.
     """
+    with _audited(path, verb, arguments):
+        return _call(path, verb, arguments, progress)
+
+
+def _audited(path: Path, verb: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Nothing where nothing is kept yet: there is nothing to change.
+
+    Who owns the files could do without us: an audit log that cannot be written keeps nobody from freeing a full disk.
+    """
+    if not (path / STATE).is_dir():
+        return nullcontext()
+    named = {key: _text(arguments[key]) for key in NAMED if arguments.get(key) not in (None, [], ())}
+    log, relation = AuditLog(path / STATE), arguments.get("view")
+    return log.doing(local(), Action(verb), relation, address="local", detail=named, must=False)
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     if socket.running(path):
         return socket.request(path, verb, arguments, progress)
     alone = _alone(verb, arguments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,6 +27,15 @@ class Principal:
         """Whether they may know that there is such a view or table. Upper and lower case are one, as in SQL."""
         name = relation.casefold()
         return not self.grants or any(fnmatchcase(name, pattern.casefold()) for pattern in self.grants)
+
+
+def local() -> Principal:
+    """Who runs a command in the project's folder: the user of the machine, who may do all, as they own its files."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run as a user without a name
+        name = str(os.getuid())
+    return Principal(name, Role.ADMIN)
 
 
 def allowed(principal: Principal, action: Action, relation: str | None = None) -> bool:

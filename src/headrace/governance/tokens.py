@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.governance.audit import time_text
 from headrace.governance.kept import TOKEN_PREFIX, kept_token
 from headrace.governance.principal import PATTERN, Principal
 from headrace.governance.roles import Role
@@ -58,6 +59,14 @@ class Token:
         if self.revoked_us is not None:
             return "revoked"
         return "expired" if self.expires_us is not None and self.expires_us <= now_us else "live"
+
+    def as_dict(self, now_us: int) -> dict[str, Any]:
+        """As JSON tells it. Never the token itself, of which only a hash is kept."""
+        times = {"created": self.created_us, "expires": self.expires_us, "last_used": self.used_us}
+        return {
+            "id": self.id, "name": self.name, "role": self.role.value, "only": list(self.grants),
+            "state": self.state(now_us), **{n: None if us is None else time_text(us) for n, us in times.items()},
+        }  # fmt: skip
 
 
 class Tokens:

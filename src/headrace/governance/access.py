@@ -1,0 +1,112 @@
+"""Who may do what in a project, and what was done: what every server of it asks, on one page."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from headrace.governance.audit import AuditLog, Detail, Event
+from headrace.governance.principal import Principal, allowed, require
+from headrace.governance.roles import Action, Role
+from headrace.governance.tokens import OWNER, Token, Tokens
+from headrace.model.errors import HeadraceError
+
+REFUSED_EVERY_US = 60_000_000  # the same refusal of the same address is written down once in this time, and counted
+REFUSALS_MAX = 1_024  # that are counted at a time
+
+
+class Access:
+    """The tokens and the audit log of a project, kept in the folder ``kept``. From any thread.
+
+    ``clock_us`` gives microseconds since the epoch.
+    """
+
+    def __init__(self, kept: Path, clock_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+        self.tokens = Tokens(kept, clock_us)
+        self.log = AuditLog(kept, clock_us)
+        self._clock_us = clock_us
+        self._lock = threading.Lock()
+        self._refusals: OrderedDict[tuple[str, ...], tuple[int, int]] = OrderedDict()  # -> (since, not written)
+
+    def close(self) -> None:
+        self.tokens.close()
+
+    def find(self, token: str) -> Principal | None:
+        """Whose token it is; None for one that opens nothing."""
+        return self.tokens.find(token)
+
+    def allowed(self, principal: Principal, action: Action, relation: str | None = None) -> bool:
+        return allowed(principal, action, relation)
+
+    def known(self, token: str, *, address: str = "") -> Principal:
+        """Whose token it is. Raises ``access.token``, and writes it down."""
+        principal = self.find(token)
+        if principal is None:
+            self._refused(Event("", "connect", "refused", address=address, detail={"code": "access.token"}))
+            raise HeadraceError(
+                "access.token",
+                "the token is not known, is over, or was revoked" if token else "the request has no token",
+                next="send one that `headrace token create NAME` made; the owner's is in .headrace/tokens/api",
+            )
+        return principal
+
+    def require(self, principal: Principal, action: Action, relation: str | None = None, *, address: str = "") -> None:
+        """As ``principal.require``; what is refused is written down."""
+        try:
+            require(principal, action, relation)
+        except HeadraceError as error:
+            name, token = principal.name, principal.token
+            self._refused(Event(name, action, "refused", token, relation, address, detail={"code": error.code}))
+            raise
+
+    def doing(
+        self, principal: Principal, action: Action, relation: str | None = None, *, address: str = "",
+        detail: Detail | None = None,
+    ) -> AbstractContextManager[None]:  # fmt: skip
+        """The block does it, and it is written down: see ``AuditLog.doing``."""
+        return self.log.doing(principal, action, relation, address=address, detail=detail)
+
+    def create_token(
+        self, principal: Principal, name: str, role: Role, grants: Sequence[str] = (),
+        lifetime_s: float | None = None, *, address: str = "",
+    ) -> tuple[Token, str]:  # fmt: skip
+        """A new token, and what is known of it; see ``Tokens.create``. Raises what ``require`` does too."""
+        self.require(principal, Action.TOKEN_CREATE, address=address)
+        seconds = None if lifetime_s is None else int(lifetime_s)
+        detail: Detail = {"name": name, "role": role, "only": ", ".join(grants), "seconds": seconds}
+        with self.doing(principal, Action.TOKEN_CREATE, address=address, detail=detail):
+            return self.tokens.create(name, role, grants, lifetime_s)
+
+    def revoke_token(self, principal: Principal, named: str, *, address: str = "") -> Token:
+        """The token with that id or name opens nothing from now on. In the place of the owner's a new one is made."""
+        self.require(principal, Action.TOKEN_REVOKE, address=address)
+        with self.doing(principal, Action.TOKEN_REVOKE, address=address, detail={"name": named}):
+            token = self.tokens.revoke(named)
+            if token.name == OWNER:
+                self.tokens.owners()
+            return token
+
+    def _refused(self, event: Event) -> None:
+        """Writes a refusal down; of many equal ones the first, and with the next after a while how many were not.
+
+        Who sends wrong tokens all day fills no disk, and keeps it from no other.
+        """
+        key = (event.token, event.action, event.address, str(event.detail.get("code")))
+        now_us = self._clock_us()
+        with self._lock:
+            since_us, unwritten = self._refusals.pop(key, (None, 0))
+            if since_us is not None and 0 <= now_us - since_us < REFUSED_EVERY_US:
+                self._refusals[key] = since_us, unwritten + 1
+                return
+            self._refusals[key] = now_us, 0
+            while len(self._refusals) > REFUSALS_MAX:
+                self._refusals.popitem(last=False)
+        more = {"more_before": unwritten} if unwritten else {}
+        self.log.note(Event(
+            event.who, event.action, "refused", event.token, event.relation, event.address,
+            detail={**event.detail, **more},
+        ))  # fmt: skip
