@@ -91,7 +91,7 @@ def _audited(path: Path, verb: str, arguments: Mapping[str, Any]) -> AbstractCon
     """
     if not (path / STATE).is_dir():
         return nullcontext()
-    named = {key: _text(arguments[key]) for key in NAMED if arguments.get(key) not in (None, [], ())}
+    named = {key: _text(arguments[key]) for key in NAMED if arguments.get(key) not in (None, [], (), False)}
     log, relation = AuditLog(path / STATE), arguments.get("view")
     return log.doing(local(), Action(verb), relation, address="local", detail=named, must=False)
 

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.governance.audit import AuditLog, Detail, Event
@@ -95,18 +96,20 @@ class Access:
 
         Who sends wrong tokens all day fills no disk, and keeps it from no other.
         """
-        key = (event.token, event.action, event.address, str(event.detail.get("code")))
+        unwritten = self._counted((event.token, event.action, event.address, str(event.detail["code"])))
+        if unwritten is not None:
+            more = {"more_before": unwritten} if unwritten else {}
+            self.log.note(replace(event, detail={**event.detail, **more}))
+
+    def _counted(self, refusal: tuple[str, ...]) -> int | None:
+        """How many such were not written down before this one; None where this one is not either."""
         now_us = self._clock_us()
         with self._lock:
-            since_us, unwritten = self._refusals.pop(key, (None, 0))
+            since_us, unwritten = self._refusals.pop(refusal, (None, 0))
             if since_us is not None and 0 <= now_us - since_us < REFUSED_EVERY_US:
-                self._refusals[key] = since_us, unwritten + 1
-                return
-            self._refusals[key] = now_us, 0
+                self._refusals[refusal] = since_us, unwritten + 1
+                return None
+            self._refusals[refusal] = now_us, 0
             while len(self._refusals) > REFUSALS_MAX:
                 self._refusals.popitem(last=False)
-        more = {"more_before": unwritten} if unwritten else {}
-        self.log.note(Event(
-            event.who, event.action, "refused", event.token, event.relation, event.address,
-            detail={**event.detail, **more},
-        ))  # fmt: skip
+        return unwritten

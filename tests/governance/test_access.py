@@ -1,0 +1,175 @@
+"""Goal: what a server asks is answered and written down: who is known, what is refused, which tokens are made.
+
+Method: one folder, a clock that the test puts forward, and the audit log read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.control import verbs
+from headrace.control.socket import ControlServer
+from headrace.governance.access import Access
+from headrace.governance.audit import AuditLog, Wanted
+from headrace.governance.principal import Principal, local
+from headrace.governance.roles import Action, Role
+from headrace.model.errors import HeadraceError
+
+MINUTE_US = 60_000_000
+
+
+class Clock:
+    """The time, as a test sets it; microseconds since the epoch."""
+
+    def __init__(self) -> None:
+        self.us = 1_772_352_000_000_000
+
+    def __call__(self) -> int:
+        return self.us
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def access(tmp_path: Path, clock: Clock) -> Iterator[Access]:
+    opened = Access(tmp_path / ".headrace", clock)
+    yield opened
+    opened.close()
+
+
+def entries(log: AuditLog, *names: str) -> list[tuple[Any, ...]]:
+    """These values of each entry."""
+    assert log.verify().damage is None
+    return [tuple(entry[name] for name in names) for entry in log.recent(Wanted(), 1_000)[0]]
+
+
+def refused(call: Any, *arguments: Any, **options: Any) -> str:
+    with pytest.raises(HeadraceError) as raised:
+        call(*arguments, **options)
+    return raised.value.code
+
+
+def test_who_sends_a_token_is_known_or_refused(access: Access) -> None:
+    owner = access.known(access.tokens.owners())
+    _, token = access.create_token(owner, "dashboard", Role.VIEWER, ["sales_*"], address="10.0.0.7")
+    assert access.known(token, address="10.0.0.7").name == "dashboard"
+    for wrong in ("", "headrace_" + "x" * 43):
+        assert refused(access.known, wrong, address="10.0.0.7") == "access.token"
+    access.revoke_token(owner, "dashboard")
+    assert refused(access.known, token) == "access.token"
+    made = {"name": "dashboard", "role": "viewer", "only": "sales_*", "seconds": None}
+    assert entries(access.log, "who", "token", "action", "outcome", "address", "detail") == [
+        ("owner", owner.token, "token_create", "begun", "10.0.0.7", made),
+        ("owner", owner.token, "token_create", "done", "10.0.0.7", made),
+        ("", "", "connect", "refused", "10.0.0.7", {"code": "access.token"}),
+        ("owner", owner.token, "token_revoke", "begun", "", {"name": "dashboard"}),
+        ("owner", owner.token, "token_revoke", "done", "", {"name": "dashboard"}),
+        ("", "", "connect", "refused", "", {"code": "access.token"}),
+    ]
+
+
+def test_no_token_is_in_the_audit_log(access: Access) -> None:
+    sent = [access.tokens.owners(), access.create_token(local(), "a", Role.EDITOR)[1], "headrace_" + "guess" * 9]
+    refused(access.known, sent[2])
+    refused(access.revoke_token, local(), "b")
+    text = b"".join(path.read_bytes() for path in access.log.folder.iterdir())
+    assert not [token for token in sent if token.removeprefix("headrace_").encode() in text]
+
+
+def test_only_an_admin_makes_and_revokes_tokens(access: Access) -> None:
+    for role in ("viewer", "editor", "operator"):
+        principal = Principal("p", Role(role), (), role)
+        assert refused(access.create_token, principal, "mine", Role.ADMIN) == "access.denied"
+        assert refused(access.revoke_token, principal, "mine") == "access.denied"
+    assert access.tokens.all() == []
+    assert entries(access.log, "token", "action", "outcome", "detail") == [
+        (role, action, "refused", {"code": "access.denied"})
+        for role in ("viewer", "editor", "operator")
+        for action in ("token_create", "token_revoke")
+    ]
+
+
+def test_the_owners_token_is_replaced_when_it_is_revoked(access: Access, tmp_path: Path) -> None:
+    first = access.tokens.owners()
+    access.revoke_token(local(), "owner")
+    second = (tmp_path / ".headrace/tokens/api").read_text().strip()
+    assert access.find(first) is None
+    assert access.known(second).role is Role.ADMIN
+
+
+def test_what_is_refused_is_written_down_and_what_is_allowed_is_not(access: Access) -> None:
+    limited = Principal("dashboard", Role.VIEWER, ("sales_*",), "4fd9d7fc")
+    access.require(limited, Action.READ, "sales_2026")
+    assert refused(access.require, limited, Action.READ, "salaries", address="10.0.0.7") == "view.unknown"
+    assert refused(access.require, limited, Action.STOP) == "access.denied"
+    assert entries(access.log, "who", "token", "action", "relation", "outcome", "address", "detail") == [
+        ("dashboard", "4fd9d7fc", "read", "salaries", "refused", "10.0.0.7", {"code": "view.unknown"}),
+        ("dashboard", "4fd9d7fc", "stop", None, "refused", "", {"code": "access.denied"}),
+    ]
+
+
+def test_a_flood_of_refusals_is_counted_and_not_written_down_one_by_one(access: Access, clock: Clock) -> None:
+    for _ in range(1_000):
+        refused(access.known, "wrong", address="10.0.0.7")
+    refused(access.known, "wrong", address="10.0.0.8")
+    clock.us += MINUTE_US
+    refused(access.known, "wrong", address="10.0.0.7")
+    refused(access.known, "wrong", address="10.0.0.7")
+    assert entries(access.log, "address", "detail") == [
+        ("10.0.0.7", {"code": "access.token"}),
+        ("10.0.0.8", {"code": "access.token"}),
+        ("10.0.0.7", {"code": "access.token", "more_before": 999}),
+    ]
+
+
+def test_the_counted_refusals_take_no_more_memory_than_they_may(access: Access) -> None:
+    for n in range(1_100):
+        access._counted(("", "connect", f"10.0.{n // 256}.{n % 256}", "access.token"))
+    assert len(access._refusals) == 1_024
+
+
+def test_a_refusal_stays_one_where_it_cannot_be_written_down(access: Access, caplog: pytest.LogCaptureFixture) -> None:
+    access.log.folder.write_text("a file where the folder should be")
+    assert refused(access.known, "wrong") == "access.token"
+    assert "not in the audit log" in caplog.text
+
+
+def test_what_commands_change_is_written_down_without_values_of_rows(tmp_path: Path) -> None:
+    """As the user of the machine; beside a running project and without one. Reads are not."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    log = AuditLog(folder / ".headrace")
+    (folder / "headrace.yaml").write_text("name: shop\n")
+    assert refused(verbs.call, folder, "stop", {}, lambda event: None) == "project.not_running"
+    assert not (folder / ".headrace").exists(), "nothing is kept yet, and nothing was changed"
+    server = ControlServer(folder, lambda verb, arguments, progress: {"verb": verb})
+    server.start()
+    try:
+        arguments = {"id": "3", "row": {"card": "4111"}, "cells": {"card": "4111"}, "as": "insert"}
+        assert verbs.call(folder, "quarantine_fix", arguments, lambda event: None) == {"verb": "quarantine_fix"}
+        verbs.call(folder, "rebuild", {"views": ["orders", "revenue"], "all": False}, lambda event: None)
+        verbs.call(folder, "drop", {"view": "orders"}, lambda event: None)
+        verbs.call(folder, "sql", {"sql": "SELECT 4111"}, lambda event: None)
+        verbs.call(folder, "status", {}, lambda event: None)
+    finally:
+        server.close()
+    assert refused(verbs.call, folder, "stop", {}, lambda event: None) == "project.not_running"
+    user = local().name
+    assert entries(log, "who", "action", "relation", "address", "outcome", "detail") == [
+        (user, "quarantine_fix", None, "local", "begun", {"id": "3"}),
+        (user, "quarantine_fix", None, "local", "done", {"id": "3"}),
+        (user, "rebuild", None, "local", "begun", {"views": "orders, revenue"}),
+        (user, "rebuild", None, "local", "done", {"views": "orders, revenue"}),
+        (user, "drop", "orders", "local", "begun", {}),
+        (user, "drop", "orders", "local", "done", {}),
+        (user, "stop", None, "local", "begun", {}),
+        (user, "stop", None, "local", "failed", {"code": "project.not_running"}),
+    ]
+    assert b"4111" not in b"".join(path.read_bytes() for path in log.folder.iterdir())

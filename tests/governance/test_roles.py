@@ -1,0 +1,131 @@
+"""Goal: who may do what is exactly the table below. Method: it is written here a second time, by hand, role by role.
+
+Names of relations that hide something are drawn at random, and judged by comparing letters.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.control.verbs import VERBS
+from headrace.governance.principal import PATTERN, Principal, allowed, local, require
+from headrace.governance.roles import RULES, Action, Role
+from headrace.model.errors import HeadraceError
+
+VIEWER = "read show sql wait status frontier top explain"
+EDITOR = "plan apply drop quarantine_fix quarantine_replay quarantine_drop"
+OPERATOR = "sink_pause sink_resume verify profile rebuild repair log_retain log_compact backup migrate stop"
+ADMIN = "token_list token_create token_revoke audit"
+MAY = {
+    "viewer": VIEWER.split(),
+    "editor": f"{VIEWER} {EDITOR}".split(),
+    "operator": f"{VIEWER} {EDITOR} {OPERATOR}".split(),
+    "admin": f"{VIEWER} {EDITOR} {OPERATOR} {ADMIN}".split(),
+}
+# What a limited token may do where its role permits: to what it reaches, and with no relation named.
+TO_ONE = ["read", "show", "sql", "wait", "quarantine_fix", "quarantine_replay", "quarantine_drop", "rebuild"]
+TO_NONE = ["read"]
+UNWRITTEN = [
+    "read",
+    "show",
+    "sql",
+    "wait",
+    "status",
+    "frontier",
+    "top",
+    "explain",
+    "plan",
+    "verify",
+    "profile",
+    "token_list",
+    "audit",
+]
+CASES = [(role, action) for role in Role for action in Action]
+
+
+@pytest.mark.parametrize(("role", "action"), CASES)
+def test_an_action_takes_its_role(role: Role, action: Action) -> None:
+    for relation in (None, "orders"):
+        assert allowed(Principal("p", role), action, relation) == (action in MAY[role])
+        code = "" if action in MAY[role] else "access.denied"
+        assert refusal(Principal("p", role), action, relation) == code
+
+
+@pytest.mark.parametrize(("role", "action"), [case for case in CASES if case[0] is not Role.ADMIN])
+def test_a_limited_token_does_what_its_role_may_to_what_it_reaches(role: Role, action: Action) -> None:
+    limited = Principal("p", role, ("orders", "sales_*"), "4fd9d7fc")
+    may, one = action in MAY[role], action in TO_ONE
+    assert allowed(limited, action, "sales_2026") == (may and one)
+    assert allowed(limited, action, "ORDERS") == (may and one)
+    assert not allowed(limited, action, "orders_2026")
+    assert allowed(limited, action, None) == (may and action in TO_NONE)
+    assert refusal(limited, action, "salaries") == ("view.unknown" if may and one else "access.denied")
+
+
+def refusal(principal: Principal, action: Action, relation: str | None) -> str:
+    try:
+        require(principal, action, relation)
+    except HeadraceError as error:
+        return error.code
+    return ""
+
+
+def test_every_action_is_in_the_table_once_and_every_verb_has_one() -> None:
+    assert sorted(MAY["admin"]) == sorted(action.value for action in Action)
+    assert set(RULES) == set(Action)
+    assert {Action(verb) for verb in VERBS} <= set(Action)
+    assert {action.value for action, rule in RULES.items() if not rule.changes} == set(UNWRITTEN)
+
+
+def test_what_is_not_reached_is_not_told_of() -> None:
+    """There may be such a view or not: the error is the same, but for the name that was asked for."""
+    limited = Principal("p", Role.VIEWER, ("sales_*",))
+    told = []
+    for name in ("salaries", "no_such_view"):
+        with pytest.raises(HeadraceError) as refused:
+            require(limited, Action.READ, name)
+        told.append(str(refused.value).replace(name, "X"))
+    assert told[0] == told[1] == "[view.unknown] there is no view or table 'X'\n  next: this token reaches: sales_*"
+
+
+def test_a_refusal_names_who_what_and_the_role_that_it_takes() -> None:
+    with pytest.raises(HeadraceError) as refused:
+        require(Principal("dashboard", Role.VIEWER), Action.STOP)
+    assert refused.value.as_dict() == {
+        "code": "access.denied",
+        "what": "'dashboard' may not do this: stop",
+        "where": "",
+        "why": "its role is viewer, and this takes operator",
+        "next": "an admin makes another token: `headrace token create NAME --role operator`",
+    }
+
+
+def test_who_is_at_the_machine_may_do_all() -> None:
+    assert local().name
+    assert all(allowed(local(), action) for action in Action)
+
+
+def taken(name: str, pattern: str) -> bool:
+    """Letter by letter, with no expression: the slow way."""
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return taken(name, pattern[1:]) or (bool(name) and taken(name[1:], pattern))
+    return bool(name) and pattern[0] in ("?", name[0]) and taken(name[1:], pattern[1:])
+
+
+@given(st.text("aB_.$", max_size=7), st.text("ab_.$*?", min_size=1, max_size=6))
+def test_patterns_take_the_names_that_they_say(name: str, pattern: str) -> None:
+    assert PATTERN.fullmatch(pattern)
+    principal = Principal("p", Role.VIEWER, (pattern,))
+    assert principal.reaches(name) == taken(name.lower(), pattern.lower())
+
+
+@pytest.mark.parametrize(
+    "name", ["orders\n", "orders\x00", "x\norders", " orders", "ordersa", "order", "", "../orders"]
+)
+def test_a_name_that_only_resembles_a_limit_is_not_reached(name: str) -> None:
+    assert not Principal("p", Role.VIEWER, ("orders",)).reaches(name)
+    assert not allowed(Principal("p", Role.VIEWER, ("orders",)), Action.READ, name)
