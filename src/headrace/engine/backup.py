@@ -26,6 +26,10 @@ from headrace.catalog.project import HISTORY, STATE, read
 from headrace.catalog.store import ANEW, Catalog
 from headrace.catalog.synced import synced
 from headrace.engine.connectors import make_source
+from headrace.governance.chain import FOLDER as AUDIT
+from headrace.governance.chain import HEAD
+from headrace.governance.tokens import FILE as ACCESS
+from headrace.governance.tokens import Tokens
 from headrace.log.base import BEGIN_NAME, retained
 from headrace.log.layout import MARK_NAME, Mark, segment_name
 from headrace.log.segment import Segment, read_mark
@@ -38,6 +42,7 @@ TOLD = "backup.json"
 PROJECT, KEPT = "project", "kept"  # the definitions, and what is in .headrace
 DEFINITIONS = ("headrace.yaml", "sources", "views", "sinks", "functions", "tests", "contracts", ".gitignore")
 _LOG, _STATE = "log", "state"
+_COPIED = (GROUPS, ACCESS, f"{AUDIT}/{HEAD}")  # at the cut, beside the catalogue
 _PIECE = 1 << 20
 Progress = Callable[[dict[str, Any]], None]
 
@@ -64,6 +69,12 @@ def cut(catalog: Catalog, project: Path, target: Path) -> Cut:
     if (project / STATE / GROUPS).exists():  # before the rest, so that no group stands beyond its feed
         with closing(GroupStore(project / STATE / GROUPS)) as groups:
             groups.copy_to(place.with_name(GROUPS))
+    if (project / STATE / ACCESS).exists():
+        with closing(Tokens(project / STATE)) as tokens:
+            tokens.copy_to(place.with_name(ACCESS))
+    if (project / STATE / AUDIT / HEAD).exists():  # before the entries, so that it names none that is not copied
+        (place.parent / AUDIT).mkdir(mode=0o700)
+        shutil.copy2(project / STATE / AUDIT / HEAD, place.parent / AUDIT / HEAD)
     catalog.copy_to(place)
     mark = read_mark(project / STATE / _LOG) or Mark(0, 0, 0)
     copied = Catalog(place, read_only=True)
@@ -100,7 +111,7 @@ def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[
     if mark.end:
         (target / KEPT / _LOG).mkdir(parents=True, exist_ok=True)
         (target / KEPT / _LOG / MARK_NAME).write_bytes(mark.pack())
-    there = [f"{KEPT}/{name}" for name in (catalog_path(Path()).name, GROUPS, f"{_LOG}/{MARK_NAME}")]
+    there = [f"{KEPT}/{name}" for name in (catalog_path(Path()).name, *_COPIED, f"{_LOG}/{MARK_NAME}")]
     for place in [place for place in there if (target / place).exists()]:
         files[place] = [(target / place).stat().st_size, _checksum(target / place)]
     told = {"layout": LAYOUT, "commit": made.commit, "log_end": mark.end, "at": int(time.time()), "files": files}
@@ -159,7 +170,9 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
-        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, "lock") or inside.name.startswith("catalog.")
+        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, "lock") or inside.as_posix().startswith(
+            ("catalog.", *_COPIED)
+        )
         if file.is_file() and not elsewhere and inside.as_posix() not in made.files:
             yield file, f"{KEPT}/{inside.as_posix()}", file.stat().st_size
     for name in DEFINITIONS:

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,13 @@ class Tokens:
     def close(self) -> None:
         with self._lock:
             self._db.close()
+
+    def copy_to(self, path: Path) -> None:
+        """All of it, as it is now, into a new file."""
+        path.touch(mode=0o600)
+        with self._lock, closing(sqlite3.connect(path)) as copy:
+            self._db.backup(copy)
+            copy.execute("pragma journal_mode=delete")  # one file, until somebody writes to it
 
     @contextmanager
     def _transaction(self, *, durable: bool = True) -> Iterator[None]:
