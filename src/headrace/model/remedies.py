@@ -340,6 +340,31 @@ REMEDIES: dict[str, Remedy] = {
         "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
         "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",
     ),
+    "access.token": Remedy(
+        "No token was sent, or one that is over, was revoked, or is of another project.",
+        "`headrace token ls --all` says what became of it, `headrace token create NAME` makes another. The owner's is "
+        "in .headrace/tokens/api ([access](access.md)).",
+    ),
+    "access.denied": Remedy(
+        "The token is of a lesser role than this takes, or limited to some views where this is about the whole project.",
+        "An admin makes one that may: `headrace token create NAME --role ROLE` ([access](access.md)).",
+    ),
+    "access.unknown": Remedy(
+        "The id or name is misspelt, or no live token has the name any more.",
+        "`headrace token ls --all` shows every token with its id.",
+    ),
+    "access.exists": Remedy(
+        "Live tokens have different names, so that the audit log tells who did what.",
+        "Take another name, or `headrace token revoke NAME` first.",
+    ),
+    "access.invalid": Remedy(
+        "A name, a pattern of `--only` or a lifetime has a form that is not taken, or an admin was to be limited.",
+        "As the error says; `headrace token create --help` has examples.",
+    ),
+    "audit.failed": Remedy(
+        "The disk is full or refuses, or another process holds .headrace/audit/head.",
+        "Make room: commands in the project's folder go on meanwhile, with a warning. `headrace audit --verify` then.",
+    ),
     "profile.flame": Remedy(
         "py-spy is not installed, or the kernel does not let it look into another process.",
         "The same command without `--flame`, or what the error says of py-spy ([profiles](profile.md)).",
