@@ -346,7 +346,7 @@ REMEDIES: dict[str, Remedy] = {
         "in .headrace/tokens/api ([access](access.md)).",
     ),
     "access.denied": Remedy(
-        "The token is of a lesser role than this takes, or limited to some views where this is about the whole project.",
+        "The token is of a lesser role than this takes, or limited to views, and this is about the whole project.",
         "An admin makes one that may: `headrace token create NAME --role ROLE` ([access](access.md)).",
     ),
     "access.unknown": Remedy(
