@@ -100,6 +100,7 @@ CODES: dict[str, str] = {
     "access.exists": "There is a live token of that name already.",
     "access.invalid": "What was asked for cannot be a token's name, role, limit or lifetime.",
     "audit.failed": "What is about to be done cannot be written down in the audit log, so it is not done.",
+    "audit.damaged": "The audit log is not as it was written.",
     # profile
     "profile.flame": "The flame graph of a profile cannot be drawn.",
     # internal

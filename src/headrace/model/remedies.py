@@ -341,29 +341,32 @@ REMEDIES: dict[str, Remedy] = {
         "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",
     ),
     "access.token": Remedy(
-        "No token was sent, or one that is over, was revoked, or is of another project.",
-        "`headrace token ls --all` says what became of it, `headrace token create NAME` makes another. The owner's is "
-        "in .headrace/tokens/api ([access](access.md)).",
+        "The token was not sent, was cut off in copying, is over, or was revoked.",
+        "Send `Authorization: Bearer TOKEN`; `headrace token ls` shows which are live.",
     ),
     "access.denied": Remedy(
-        "The token is of a lesser role than this takes, or limited to views, and this is about the whole project.",
-        "An admin makes one that may: `headrace token create NAME --role ROLE` ([access](access.md)).",
+        "The token's role is too small, or it is limited to some views and this is about more.",
+        "An admin makes another one: `headrace token create NAME --role ROLE`.",
     ),
     "access.unknown": Remedy(
-        "The id or name is misspelt, or no live token has the name any more.",
-        "`headrace token ls --all` shows every token with its id.",
+        "The id or the name is spelled wrong.",
+        "`headrace token ls` shows all tokens with their ids.",
     ),
     "access.exists": Remedy(
-        "Live tokens have different names, so that the audit log tells who did what.",
+        "A live token has that name: two that are told apart by nothing could not be told apart in the audit log.",
         "Take another name, or `headrace token revoke NAME` first.",
     ),
     "access.invalid": Remedy(
-        "A name, a pattern of `--only` or a lifetime has a form that is not taken, or an admin was to be limited.",
-        "As the error says; `headrace token create --help` has examples.",
+        "A name, a role, a pattern or a lifetime is not of the form that it must have.",
+        "As the error says, which names what it takes.",
     ),
     "audit.failed": Remedy(
-        "The disk is full or refuses, or another process holds .headrace/audit/head.",
-        "Make room: commands in the project's folder go on meanwhile, with a warning. `headrace audit --verify` then.",
+        "The disk is full, or the folder `.headrace/audit` cannot be written.",
+        "Make room, or give back the right to write there; nothing was changed.",
+    ),
+    "audit.damaged": Remedy(
+        "An entry of the audit log was changed, removed or moved, or the disk damaged it.",
+        "`headrace audit --verify` names the first; compare with a backup.",
     ),
     "profile.flame": Remedy(
         "py-spy is not installed, or the kernel does not let it look into another process.",
