@@ -166,6 +166,20 @@ def test_a_file_that_is_gone_is_found_also_after_more_was_written(tmp_path: Path
         assert damage(log).number == first, "what follows hides nothing"
 
 
+def test_a_file_that_was_renamed_or_put_in_between_is_found(tmp_path: Path) -> None:
+    log = written(tmp_path, 8)
+    middle = files(log)[1]
+    for name, number in (("000000000005.log", 4), ("000000000009.log", 4)):
+        renamed = middle.rename(log.folder / name)
+        assert damage(log).number == number
+        renamed.rename(middle)
+    (log.folder / "000000000003.log").write_bytes(middle.read_bytes())
+    assert damage(log).number == 4
+    (log.folder / "000000000003.log").unlink()
+    (log.folder / "notes.txt").write_text("not of the log")
+    assert sound(log) == 8
+
+
 def test_what_was_cut_off_stays_missed_when_the_log_goes_on(tmp_path: Path) -> None:
     log = written(tmp_path, 5, 1 << 20)
     (path,) = files(log)

@@ -147,14 +147,14 @@ def test_the_owners_token_is_made_once_and_anew_when_it_was_revoked_or_removed(
     fifth = tokens.owners()
     assert len(fifth) > 50, "an empty file, as a power cut may leave it, is no token"
     assert tokens.find("") is None
-    path.write_text("swordfish\n")
-    with pytest.raises(HeadraceError, match=r"^\[access\.invalid\] the token in tokens/api is too short"):
-        tokens.owners()
-    mine = "my-own-token-of-at-least-thirty-two-letters"
-    path.write_text(f"{mine}\n")
-    assert tokens.owners() == mine
-    assert tokens.find(mine) is not None
-    assert tokens.find(fifth) is None
+    path.write_text("somebody-has-put-a-token-of-their-own-here\n")
+    sixth = tokens.owners()
+    assert path.read_text() == f"{sixth}\n"
+    assert [tokens.find(token) for token in ("somebody-has-put-a-token-of-their-own-here", fifth)] == [None, None]
+    other, made = tokens.create("dashboard", Role.VIEWER)
+    path.write_text(f"{made}\n")
+    assert tokens.owners() != made, "a viewer's token is no owner's, wherever it stands"
+    assert tokens.find(made) == Principal("dashboard", Role.VIEWER, (), other.id)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,11 @@ def test_a_token_is_made_kept_and_asked_for(start: Start, tmp_path: Path) -> Non
     assert HttpSource("shop", {"tables": TABLES}, base=tmp_path).token() == token
 
 
+def test_a_source_whose_token_would_be_the_owners_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HeadraceError, match=r"^\[config\.invalid\] a source of type http cannot be called 'api'"):
+        HttpSource("api", {"tables": TABLES}, "sources/api.yaml", tmp_path)
+
+
 def test_a_configured_token_is_a_reference(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PUSH_TOKEN", "s3cret-of-the-shop")
     shop = start(token="env:PUSH_TOKEN")

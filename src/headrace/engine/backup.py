@@ -26,6 +26,10 @@ from headrace.catalog.project import HISTORY, STATE, read
 from headrace.catalog.store import ANEW, Catalog
 from headrace.catalog.synced import synced
 from headrace.engine.connectors import make_source
+from headrace.governance.chain import FOLDER as AUDIT
+from headrace.governance.chain import HEAD
+from headrace.governance.tokens import FILE as ACCESS
+from headrace.governance.tokens import Tokens
 from headrace.log.base import BEGIN_NAME, retained
 from headrace.log.layout import MARK_NAME, Mark, segment_name
 from headrace.log.segment import Segment, read_mark
@@ -40,17 +44,10 @@ LAYOUT = 1
 TOLD = "backup.json"
 PROJECT, KEPT = "project", "kept"  # the definitions, and what is in .headrace
 DEFINITIONS = (
-    "headrace.yaml",
-    "sources",
-    "views",
-    "sinks",
-    "functions",
-    "searches",
-    "tests",
-    "contracts",
-    ".gitignore",
-)
+    "headrace.yaml", "sources", "views", "sinks", "functions", "searches", "tests", "contracts", ".gitignore",
+)  # fmt: skip
 _LOG, _STATE = "log", "state"
+_COPIED = (GROUPS, ACCESS, f"{AUDIT}/{HEAD}")  # at the cut, beside the catalogue
 _PIECE = 1 << 20
 Progress = Callable[[dict[str, Any]], None]
 
@@ -80,6 +77,12 @@ def cut(catalog: Catalog, project: Path, target: Path) -> Cut:
     for name in _outboxes(project / STATE):  # before it too: what a sink has not taken yet comes to it again
         (target / KEPT / name).parent.mkdir(mode=0o700, exist_ok=True)
         outbox.copy(project / STATE / name, target / KEPT / name)
+    if (project / STATE / ACCESS).exists():
+        with closing(Tokens(project / STATE)) as tokens:
+            tokens.copy_to(place.with_name(ACCESS))
+    if (project / STATE / AUDIT / HEAD).exists():  # before the entries, so that it names none that is not copied
+        (place.parent / AUDIT).mkdir(mode=0o700)
+        shutil.copy2(project / STATE / AUDIT / HEAD, place.parent / AUDIT / HEAD)
     catalog.copy_to(place)
     mark = read_mark(project / STATE / _LOG) or Mark(0, 0, 0)
     copied = Catalog(place, read_only=True)
@@ -116,7 +119,7 @@ def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[
     if mark.end:
         (target / KEPT / _LOG).mkdir(parents=True, exist_ok=True)
         (target / KEPT / _LOG / MARK_NAME).write_bytes(mark.pack())
-    copied = (catalog_path(Path()).name, GROUPS, f"{_LOG}/{MARK_NAME}", *_outboxes(target / KEPT))
+    copied = (catalog_path(Path()).name, *_COPIED, f"{_LOG}/{MARK_NAME}", *_outboxes(target / KEPT))
     there = [f"{KEPT}/{name}" for name in copied]
     for place in [place for place in there if (target / place).exists()]:
         files[place] = [(target / place).stat().st_size, _checksum(target / place)]
@@ -182,7 +185,7 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
     taken = (_LOG, _STATE, QUARANTINE, OUTBOX, INDEXES, "lock")
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
-        elsewhere = inside.parts[0] in taken or inside.name.startswith("catalog.")
+        elsewhere = inside.parts[0] in taken or inside.as_posix().startswith(("catalog.", *_COPIED))
         if file.is_file() and not elsewhere and inside.as_posix() not in made.files:
             yield file, f"{KEPT}/{inside.as_posix()}", file.stat().st_size
     for name in DEFINITIONS:

@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 TOKEN_PREFIX = "headrace_"  # a token is known as one where it must not be, and is no option of a command line
+OWNERS_FILE = Path("tokens") / "api"  # the token of who owns the project
 
 
 def kept_token(path: Path) -> str:

@@ -15,22 +15,20 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headrace.governance.audit import time_text
-from headrace.governance.kept import TOKEN_PREFIX, kept_token
+from headrace.governance.kept import OWNERS_FILE, TOKEN_PREFIX, kept_token
 from headrace.governance.principal import PATTERN, Principal
 from headrace.governance.roles import Role
 from headrace.model.errors import HeadraceError
 
 FILE = "access.db"
-OWNERS_FILE = Path("tokens") / "api"
 OWNER = "owner"
 GRANTS_MAX = 100
-LETTERS_MIN = 32  # of a token; one that was put there by hand is not to be guessed either
 USED_EVERY_US = 60_000_000  # how exactly it is known when a token was last used
 LAYOUT = 1
 _SCHEMA = """
@@ -118,6 +116,13 @@ class Tokens:
         with self._lock:
             self._db.close()
 
+    def copy_to(self, path: Path) -> None:
+        """All of it, as it is now, into a new file."""
+        path.touch(mode=0o600)
+        with self._lock, closing(sqlite3.connect(path)) as copy:
+            self._db.backup(copy)
+            copy.execute("pragma journal_mode=delete")  # one file, until somebody writes to it
+
     @contextmanager
     def _transaction(self, *, durable: bool = True) -> Iterator[None]:
         """All changes inside, or none; on the disk at the end where they are to be ``durable``."""
@@ -140,8 +145,6 @@ class Tokens:
 
     def find(self, token: str) -> Principal | None:
         """Whose token it is; None for one that is not known, is over, or was revoked."""
-        if len(token) < LETTERS_MIN:
-            return None
         hashed = _hash(token)
         now_us = self._clock_us()
         rows = self._rows(f"select {_COLUMNS}, hash from token where hash = ?", hashed)  # noqa: S608
@@ -162,25 +165,21 @@ class Tokens:
     def owners(self) -> str:
         """The token of who owns the project, an admin: in ``tokens/api``, where it is made when it is missing.
 
-        One that was put there by hand is taken too; the one before it is revoked. Raises ``access.invalid``.
+        What else is in that file is none, and replaced: a token that was revoked, one of another project, a piece of
+        one that a power cut has left.
         """
+        path, live = self._kept / OWNERS_FILE, "select 1 from token where hash = ? and name = ? and revoked_us is null"
         with self._transaction():
-            token, now_us = kept_token(self._kept / OWNERS_FILE), self._clock_us()
-            if not token or self._is_revoked(token):  # a power cut may leave an empty file
-                (self._kept / OWNERS_FILE).unlink()
-                token = kept_token(self._kept / OWNERS_FILE)
-            if len(token) < LETTERS_MIN:
-                why = f"it has {len(token)} letters, and at least {LETTERS_MIN} are not to be guessed"
-                raise _invalid(f"the token in {OWNERS_FILE} is too short", why, "remove the file: a token is made")
-            if not self._rows("select 1 from token where hash = ?", _hash(token)):
+            token = kept_token(path)
+            if not self._rows(live, _hash(token), OWNER):
+                now_us = self._clock_us()
                 self._db.execute(
-                    "update token set revoked_us = ? where name = ? and revoked_us is null", (now_us, OWNER)
+                    "update token set revoked_us = coalesce(revoked_us, ?) where name = ?", (now_us, OWNER)
                 )
+                path.unlink()
+                token = kept_token(path)
                 self._insert(token, OWNER, Role.ADMIN, (), now_us, None)
         return token
-
-    def _is_revoked(self, token: str) -> bool:
-        return bool(self._rows("select 1 from token where hash = ? and revoked_us is not null", _hash(token)))
 
     # -- what an admin does ---------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from headrace.cli import display
 from headrace.cli.access import since
 from headrace.cli.options import JsonOption, ProjectOption, folder
 from headrace.governance.roles import RULES
+from headrace.model.errors import HeadraceError
 
 EPILOG = """
 headrace audit
@@ -98,18 +99,22 @@ def _detail(detail: Mapping[str, Any]) -> str:
 
 
 def _show_verdict(verdict: Mapping[str, Any], json: bool) -> None:
+    """Raises ``audit.damaged`` in text; in JSON the verdict says it, with exit status 1."""
     damage = verdict["damage"]
     if json:
         display.emit(verdict)
-    elif damage is None:
-        display.say(display.paint(f"sound: {_entries(verdict)} as written", "green"))
-        display.say(f"head {verdict['head']}")
-    else:
-        where = f"{damage['file']}, offset {damage['offset']:,}: " if damage["file"] else ""
-        display.say(f"{display.paint('damaged', 'bold red')} at entry {damage['number']:,}: {where}{damage['why']}")
-        display.say(f"before it {_entries(verdict)} as written")
+        if damage is not None:
+            raise typer.Exit(1)
+        return
     if damage is not None:
-        raise typer.Exit(1)
+        raise HeadraceError(
+            "audit.damaged", f"entry {damage['number']:,} of the audit log is not as it was written",
+            where=f"{damage['file']}, offset {damage['offset']:,}" if damage["file"] else "",
+            why=f"{damage['why']}; before it {_entries(verdict)} as written",
+            next="compare with a backup, or with a copy of the log elsewhere",
+        )  # fmt: skip
+    display.say(display.paint(f"sound: {_entries(verdict)} as written", "green"))
+    display.say(f"head {verdict['head']}")
 
 
 def _entries(verdict: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from headrace.formats.options import validate
 from headrace.formats.secrets import resolve
 from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.json import exact_rule, nearest
-from headrace.governance.kept import kept_token
+from headrace.governance.kept import OWNERS_FILE, kept_token
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, Finding
 from headrace.model.schema import Relation
@@ -53,6 +53,12 @@ class HttpSource(Source):
     fullness = (WAIT, REFUSE, DROP)
 
     def __init__(self, name: str, options: Mapping[str, Any], where: str = "", base: Path | None = None) -> None:
+        if name == OWNERS_FILE.name:
+            raise HeadraceError(
+                "config.invalid", f"a source of type http cannot be called '{name}'", where=where,
+                why="the token of who pushes would be kept where the owner's is, who may do all",
+                next="rename its file",
+            )  # fmt: skip
         self.name, self.where = name, where
         self.base = base if base is not None else Path()
         self.options = validate(HttpOptions, options, where)
