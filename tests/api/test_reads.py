@@ -224,3 +224,14 @@ def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
     late = client.post("/api/sql", json={"sql": long, "seconds": 0.3})
     assert (late.status_code, late.json()["code"]) == (504, "query.timeout")
     assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
+
+
+def test_rows_are_found_by_words(published: Published, client: httpx.Client) -> None:
+    pytest.importorskip("tantivy", reason="the extra `search` is not installed")
+    wanted = [row for row in rows_at(published, 40) if row[0] == 3]
+    told = client.get("/api/views/sums/search", params={"q": "id:3", "limit": 100}).json()
+    assert (told["view"], told["commit"], told["total"]) == ("sums", 40, len(wanted))
+    assert sorted((hit["row"]["id"], hit["row"]["n"]) for hit in told["hits"] for _ in range(hit["copies"])) == wanted
+    TypeAdapter(shapes.Hits).validate_python(told)
+    bad = client.get("/api/views/sums/search", params={"q": "id:("})
+    assert (bad.status_code, bad.json()["code"]) == (400, "search.query")

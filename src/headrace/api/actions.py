@@ -22,6 +22,7 @@ ACTIONS: dict[str, Action | None] = {
     "GET /views/{name}/rows": Action.READ,
     "GET /views/{name}/row": Action.READ,
     "GET /views/{name}/changes": Action.READ,
+    "GET /views/{name}/search": Action.READ,
     "GET /views/{name}/explain": Action.EXPLAIN,
     "GET /feeds": Action.READ,
     "GET /feeds/{name}/transactions": Action.READ,

@@ -109,3 +109,27 @@ class Token(Shape):
 
 class NewToken(Token):
     token: str = Field(description="Told this once")
+
+
+class Snippet(Shape):
+    column: str
+    text: str
+    marks: list[tuple[int, int]] = Field(description="What was found: begin and end in characters of the text")
+
+
+class Hit(Shape):
+    score: float
+    copies: int
+    row: dict[str, Any]
+    snippets: list[Snippet]
+
+
+class Hits(Shape):
+    view: str
+    version: int
+    commit: int
+    query: str
+    total: int
+    hits: list[Hit]
+    state: str = Field(default="live", description="Told of a view that has failed, as is the reason")
+    reason: str = ""

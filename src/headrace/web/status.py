@@ -40,6 +40,8 @@ STATUS = {
     "query.filter": 400,
     "query.failed": 400,
     "query.timeout": 504,
+    "search.query": 400,
+    "search.busy": 503,
     "row.unknown": 404,
     "access.token": 401,
     "access.denied": 403,

@@ -1,0 +1,38 @@
+"""Search: the rows of a view in which words are found, best first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from headrace.api import answers, shapes
+from headrace.api.project import Served, served
+from headrace.model.errors import HeadraceError
+
+router = APIRouter(tags=["views"])
+Project = Annotated[Served, Depends(served)]
+
+
+@router.get(
+    "/views/{name}/search", responses={200: {"model": shapes.Hits}}, summary="Rows in which words are found, best first"
+)
+def search(
+    project: Project,
+    name: str,
+    q: Annotated[
+        str, Query(max_length=10_000, description="Words, or the language of searches", examples=["late OR lost"])
+    ],
+    column: Annotated[list[str], Query(description="Where words that name no column are looked for")] = [],  # noqa: B006
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+    offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
+) -> Response:
+    """The first search of a view makes its index, which takes about 15 s for a million rows."""
+    from headrace.serve.search.found import search as found  # loads tantivy, if it is installed
+
+    relation = project.questions.described(name)
+    if relation.kind == "table":
+        raise HeadraceError(
+            "view.unknown", f"{relation.name} is a table, and views are searched", next="make a view of it"
+        )
+    return answers.json(found(project.path, relation.name, q, limit, offset, columns=column).as_dict())
