@@ -228,6 +228,42 @@ WORKLOADS = (
         ),
         ("query", "engine", "per_second"),
     ),
+    Workload(
+        "search",
+        "Search of 1,000,000 rows, and 10,000 stored queries",
+        ("benchmarks.search",),
+        ("benchmarks.search", "--rows", "20000", "--queries", "1000", "--steps", "5"),
+        (
+            Figure("the index is made", "seconds", "s", {"benchmark": "search made"}),
+            Figure("a rare word", "median_ms", "ms", {"query": "a rare word"}, most=200),
+            Figure("two words of most rows", "median_ms", "ms", {"query": "two words of most rows"}, most=200),
+            Figure(
+                "a phrase of a third of the rows",
+                "median_ms",
+                "ms",
+                {"query": "a phrase of a third of the rows"},
+                most=200,
+            ),
+            Figure(
+                "the beginning of most words", "median_ms", "ms", {"query": "the beginning of most words"}, most=200
+            ),
+            Figure("a word and a range", "median_ms", "ms", {"query": "a word and a range"}, most=200),
+            Figure(
+                "10,000 stored queries, steps of 10 changes: times the cost of none",
+                "ratio",
+                "",
+                {"queries": 10_000, "changes": 10},
+                most=2,
+            ),
+            Figure(
+                "10,000 stored queries, steps of 1,000 changes: times the cost of none",
+                "ratio",
+                "",
+                {"queries": 10_000, "changes": 1_000},
+                most=2,
+            ),
+        ),
+    ),
     Workload("log", "The log alone", ("benchmarks.log", "--rounds", "3")),
     Workload("recovery", "Opening a log of 10 GiB after a kill", ("benchmarks.recovery",)),
     Workload("restart", "A start after SIGKILL beside 5,000,000 rows of state", ("benchmarks.restart",)),

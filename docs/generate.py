@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that follow from the code: ``make docs``.
+"""Write the pages of docs that follow from the code: ``make docs``.
 
 ``PAGES`` lists them: the page's path under docs/ and the function that gives its text. A page is never edited by
 hand; tests/architecture/test_generated_pages.py fails when one is not what its function gives now.
@@ -7,10 +7,13 @@ hand; tests/architecture/test_generated_pages.py fails when one is not what its 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from headrace.cli.main import GROUPS, SECTIONS, app
 from headrace.model.errors import CODES, HeadraceError
 from headrace.model.remedies import REMEDIES
 from headrace.sql.functions import verdicts
@@ -80,9 +83,64 @@ def functions_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def commands_page() -> str:
+    """The help of every command, in the order of `headrace --help`."""
+    lines = [
+        "# Commands",
+        "",
+        "<!-- Written by `make docs` from the help of src/headrace/cli; edit that, not this page. -->",
+        "",
+        "What `headrace COMMAND --help` says of each. Every command takes `--json`, and `--project DIR` where it is",
+        "about a project. Exit status: 0 done, 1 failed or different, 2 wrong usage, 130 interrupted.",
+    ]
+    for heading, names in SECTIONS.items():
+        lines += ["", f"## {heading}"]
+        for words in (words for name in names for words in _verbs(name)):
+            lines += ["", f"### headrace {words}", "", "```", _help(*words.split()).strip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _verbs(words: str) -> Iterator[str]:
+    """The command, or the commands of a group, as they are typed."""
+    if words in GROUPS:
+        for verb in GROUPS[words][1]:
+            yield from _verbs(f"{words} {verb}")
+    else:
+        yield words
+
+
+def _help(*words: str) -> str:
+    answer = CliRunner().invoke(app(words), [*words, "--help"], prog_name="headrace", env={"COLUMNS": "100"})
+    return answer.output
+
+
+def llms_page() -> str:
+    """What a language model, or a person in a hurry, reads first: https://llmstxt.org."""
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    summary, introduction = (" ".join(part.split()) for part in readme.split("\n\n")[1:3])
+    lines = ["# Headrace", "", f"> {summary}", "", introduction, ""]
+    lines.append(
+        "A project is a folder: headrace.yaml, sources/NAME.yaml, views/NAME.sql, sinks/NAME.yaml, tests/NAME.yaml."
+    )
+    pages, decisions = (DOCS / "README.md").read_text(encoding="utf-8").split("\n## Decisions\n")
+    for section in pages.split("\n## ")[1:]:
+        heading, _, links = section.partition("\n")
+        lines += ["", f"## {heading}", ""]
+        lines += [line for line in links.splitlines() if line.startswith("- [") and "(llms.txt)" not in line]
+    lines += ["", "## Commands", ""]
+    for verb in (verb for names in SECTIONS.values() for name in names for verb in _verbs(name)):
+        first = _help(*verb.split()).split("\n\n")[1]
+        lines.append(f"- `headrace {verb}`: {' '.join(first.split())}")
+    lines += ["", "## Optional", ""]
+    lines += [line for line in decisions.splitlines() if line.startswith("- [") and "0000" not in line]
+    return "\n".join(lines) + "\n"
+
+
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/errors.md", errors_page),
     ("reference/functions.md", functions_page),
+    ("reference/commands.md", commands_page),
+    ("llms.txt", llms_page),
 )
 
 

@@ -5,6 +5,7 @@ Method: import it in a process of its own and look at what came along; compare t
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from rules.tree import Tree
 
 from headrace.cli.main import GROUPS, SECTIONS
 
+HELP = Path(__file__).resolve().parents[1] / "golden/help"
 ROOT = Path(__file__).resolve().parents[2]
 # A command at the start of a line of code (after a prompt or the folder of .venv), or in inline code.
 COMMAND = re.compile(r"(?:^\$?[ \t]*|`)(?:\.venv/bin/)?headrace ([a-z][a-z-]*)", re.MULTILINE)
@@ -43,6 +45,20 @@ def test_every_file_of_commands_is_a_command_that_help_shows() -> None:
             (waiting.append if f"{group} {verb}" in GROUPS else verbs.add)(f"{group} {verb}")
     files = {path.stem for path in (ROOT / "src/headrace/cli/commands").glob("*.py")} - {"__init__"}
     assert {verb.replace(" ", "_") for verb in verbs} == files
+
+
+def test_documents_name_only_options_that_exist() -> None:
+    """In code, a line that begins with a command; its help is the golden one."""
+    unknown = []
+    for document in Tree(ROOT).markdown():
+        for line in re.findall(r"^\$?[ \t]*headrace ([^|>#`(\n;&]+)", Tree(ROOT).text(document), flags=re.MULTILINE):
+            words = list(itertools.takewhile(lambda word: re.fullmatch("[a-z]+", word), line.split()))
+            while words and not (HELP / f"{'_'.join(words)}.txt").exists():
+                words.pop()
+            if words:  # else it is prose
+                known = (HELP / f"{'_'.join(words)}.txt").read_text()
+                unknown += [f"{document}: {line}" for option in re.findall("--[a-z-]+", line) if option not in known]
+    assert not unknown
 
 
 def test_documents_name_only_commands_that_exist() -> None:

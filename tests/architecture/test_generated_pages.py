@@ -52,6 +52,17 @@ def test_commands_that_repair_exist() -> None:
             assert all(option in golden.read_text() for option in re.findall("--[a-z-]+", command)), (code, command)
 
 
+def test_the_page_for_language_models_leads_to_every_page_and_command() -> None:
+    page = (DOCS / "llms.txt").read_text()
+    linked = set(re.findall(r"\]\(([^)]+)\)", page))
+    assert all((DOCS / link).exists() for link in linked)
+    assert {f"reference/{path.name}" for path in (DOCS / "reference").glob("*.md")} <= linked
+    commands = re.findall(r"^- `headrace ([a-z ]+)`: \S.*\.$", page, flags=re.MULTILINE)
+    assert sorted(commands) == sorted(
+        path.stem.replace("_", " ") for path in HELP.glob("*.txt") if path.stem != "headrace"
+    )
+
+
 def test_codes_of_one_room_stand_together() -> None:
     generator = load_generator()
     headings = [line for line in generator.errors_page().splitlines() if line.startswith("## ")]

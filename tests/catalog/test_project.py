@@ -11,6 +11,7 @@ import pytest
 
 from headrace.catalog import project
 from headrace.model.definition import (
+    ApiSettings,
     FunctionFile,
     Retention,
     Settings,
@@ -81,6 +82,12 @@ def test_an_empty_headrace_yaml_is_a_project_named_after_its_folder(tmp_path: Pa
     assert (read.settings, read.sources, read.views, read.sinks) == (Settings(name="corner shop"), (), (), ())
 
 
+def test_a_key_that_yaml_takes_for_true_is_a_word(tmp_path: Path) -> None:
+    write(tmp_path, {**GOOD, "sinks/hook.yaml": "type: webhook\non: enter\ninner: {off: no}\n"})
+    options = {sink.name: sink.options for sink in project.read(tmp_path).sinks}
+    assert options["hook"] == {"on": "enter", "inner": {"off": False}}
+
+
 def test_what_is_no_definition_is_passed_over(tmp_path: Path) -> None:
     write(tmp_path, {**GOOD, "views/README.md": "x", "views/.hidden.sql": "x", "views/old.sql.dropped": "x"})
     assert [view.name for view in project.read(tmp_path).views] == ["Clicks", "revenue"]
@@ -124,7 +131,9 @@ MAIN, SOURCE, SINK = "headrace.yaml", "sources/shop.yaml", "sinks/x.yaml"
         (MAIN, "name:\n\tx: 1\n", "config.invalid", "headrace.yaml:2:1", "not tabs"),
         (MAIN, "name: a\nansi: true\nname: b\n", "config.invalid", "headrace.yaml:3", "written twice"),
         (MAIN, "- name\n", "config.invalid", "headrace.yaml:1", "key: value"),
-        (MAIN, "on: 1\n", "config.invalid", "headrace.yaml:1", 'write "on":'),
+        (MAIN, "true: 1\n", "config.invalid", "headrace.yaml:1", 'write "true":'),
+        (MAIN, "on: 1\n", "config.unknown_key", "headrace.yaml:1", "known keys: ansi, "),
+        (MAIN, "on: 1\non: 2\n", "config.invalid", "headrace.yaml:2", "written twice"),
         (MAIN, "name: !!python/object/apply:os.getcwd []\n", "config.invalid", "headrace.yaml:1:7", "not YAML"),
         (MAIN, "name: " + "[" * 30_000, "config.invalid", "headrace.yaml", "is not YAML"),
         (MAIN, "name: " + "[" * 300 + "]" * 300, "config.invalid", "headrace.yaml:1", "levels"),
@@ -220,3 +229,35 @@ def test_what_cannot_say_how_long_the_log_is_kept(tmp_path: Path, written: str, 
     with pytest.raises(HeadraceError) as caught:
         project.read(folder)
     assert (caught.value.where, text in str(caught.value)) == (f"headrace.yaml:{line}", True)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("{}", ApiSettings()),
+        ("{port: 8080, host: 0.0.0.0, memory: 2 GiB}", ApiSettings(port=8080, host="0.0.0.0", memory="2 GiB")),
+        ("{auth: none, host: '::1'}", ApiSettings(auth="none", host="::1")),
+        ("{enabled: false}", ApiSettings(enabled=False)),
+    ],
+)
+def test_where_the_api_is_served(tmp_path: Path, written: str, expected: ApiSettings) -> None:
+    assert project.read(write(tmp_path, {MAIN: f"api: {written}\n"})).settings.api == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("7070", "'api' must be a mapping"),
+        ("{prot: 7070}", "unknown key 'prot'"),
+        ("{port: 70700}", "'port' is 70700"),
+        ("{port: true}", "'port' is True"),
+        ("{auth: toke}", "did you mean 'token'?"),
+        ("{auth: none, host: 10.0.0.7}", "for the loopback alone"),
+        ("{memory: much}", "'memory' is 'much'"),
+        ("{enabled: 1}", "'enabled' is 1"),
+    ],
+)
+def test_what_cannot_say_where_the_api_is_served(tmp_path: Path, written: str, text: str) -> None:
+    with pytest.raises(HeadraceError) as caught:
+        project.read(write(tmp_path, {MAIN: f"api: {written}\n"}))
+    assert caught.value.where == "headrace.yaml:1" and text in str(caught.value)

@@ -447,15 +447,15 @@ def test_up_says_when_it_is_ready_and_ends_in_order(folder: Path, number: signal
     assert lines[:5] == [
         "starting Spark",
         "hello",
-        "source.started: source=shop tables=a, b",
+        "source shop has started",
         "  source shop  http://127.0.0.1:7071  token in t  tables a, b",
         "  view   revenue  1,234 rows",
     ]
     assert lines[5].startswith("shop is up after ")
     assert lines[-2:] == ["pipeline stopped", "stopped"]
     assert err.splitlines() == [
-        "sink.failed: sink=out: [sink.connect] no route (w)",
-        "engine.failed: [internal] one; why: two",
+        "sink out fails: [sink.connect] no route (w)",
+        "the engine has failed: [internal] one; why: two",
         "",
         "stopping after this step; once more ends it at once",
     ]

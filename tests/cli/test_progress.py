@@ -5,11 +5,20 @@ Method: the figures of ``Pace`` of a known age, and the texts made of them.
 
 from __future__ import annotations
 
+import ast
+import os
+import pty
+import re
+import subprocess
+import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from headrace.cli import display
+import headrace
+from headrace.cli import display, sentences
 from headrace.cli.commands import status, up
 from headrace.model.pace import Copying, Pace
 
@@ -58,3 +67,49 @@ def test_up_and_status_name_the_table_that_is_copied(capsys: pytest.CaptureFixtu
     assert up.copying(copying) == line
     status.show({"state": "running", "sources": [source]})
     assert f"  shop: {line}\n" in capsys.readouterr().out
+
+
+def test_every_sentence_is_of_an_event_that_is_told_with_what_it_needs() -> None:
+    """The events stand in the code as they are told: their names and keys are read from there."""
+    told: dict[str, set[str]] = {}
+    for path in (Path(headrace.__file__).parent / "engine").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Dict) and any(
+                isinstance(k, ast.Constant) and k.value == "event" for k in node.keys
+            ):
+                pairs = dict(
+                    zip((k.value for k in node.keys if isinstance(k, ast.Constant)), node.values, strict=False)
+                )
+                if isinstance(pairs["event"], ast.Constant):
+                    told[pairs["event"].value] = set(pairs)
+    for event, text in sentences.SENTENCES.items():
+        assert set(re.findall(r"\{(\w+)", text)) <= told[event], event
+
+
+def test_an_event_as_a_sentence() -> None:
+    built = {"event": "view.built", "view": "revenue", "version": 2, "rows": 1_200, "seconds": 0.26}
+    assert sentences.sentence(built) == "view revenue is built, version 2, rows: 1,200, in 0.3 s"
+    assert sentences.sentence({"event": "x.y", "a": [1, 2], "error": {}}) == "x.y: a=1, 2"
+    assert sentences.sentence({"event": "x.y", "text": "one\ntwo"}) == "one\\ntwo"
+
+
+def test_a_bar_on_a_terminal_says_how_fast_and_how_long_still() -> None:
+    """A terminal of one's own; what is done takes longer than the second after which a bar appears."""
+    work = (
+        "import time; from headrace.cli import display\n"
+        "with display.working('copying') as progress:\n"
+        "    for done in range(0, 1500, 100):\n"
+        "        progress({'text': 'copying orders', 'done': done, 'total': 3000}); time.sleep(0.1)\n"
+    )
+    terminal, ours = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    with subprocess.Popen([sys.executable, "-c", work], stderr=ours, env=environment) as process:
+        os.close(ours)
+        shown = b""
+        with suppress(OSError):  # the other end is closed
+            while piece := os.read(terminal, 4096):
+                shown += piece
+        os.close(terminal)
+    assert process.returncode == 0
+    (fast, left), *_ = reversed(re.findall(rb"copying orders.*?/3000.*? ([\d,]+)/s, about (\d+) s left", shown))
+    assert 300 < int(fast.replace(b",", b"")) < 1_100 and 1 <= int(left) <= 6

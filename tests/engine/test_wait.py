@@ -91,7 +91,10 @@ class Product:
 
     def sink(self, name: str, at: int, error: HeadraceError | None = None, *, over: bool = False) -> None:
         named = SimpleNamespace(name=name)
-        self.delivers[name] = SimpleNamespace(sink=named, reached=at, error=error, ended=error if over else None)
+        ended, state = error if over else None, "failed" if error else "running"
+        self.delivers[name] = SimpleNamespace(
+            sink=named, reached=at, error=error, ended=ended, paused=False, state=state
+        )
 
     def wait(self, token: int | str, timeout_s: float = LATE_S, **of: Any) -> dict[str, Any]:
         return self.waits.wait_for(token, timeout_s, of.get("view"), of.get("sink"), of.get("on_progress"))

@@ -109,6 +109,8 @@ def test_a_backup_of_a_running_project_is_the_project_at_one_commit(shop: Path, 
                 rows = drawn(rng)
                 history[push(shop, endpoint, {"orders": {"upsert": rows}})] = rows
 
+        headrace(shop, "queries", "add", "large", "--view", "managed", "t:>5")
+        headrace(shop, "search", "managed", "*")
         pusher = threading.Thread(target=client)
         pusher.start()
         taken = [headrace(shop, "backup", str(tmp_path / f"backup{number}")) for number in range(2)]
@@ -120,6 +122,7 @@ def test_a_backup_of_a_running_project_is_the_project_at_one_commit(shop: Path, 
     told, target = taken[0], tmp_path / "again"
     answer = headrace(tmp_path, "restore", str(tmp_path / "backup0"), str(target))
     assert (answer["commit"], answer["log_end"], answer["copied_anew"]) == (told["commit"], told["log_end"], [])
+    assert (target / "searches/large.yaml").exists() and not (target / ".headrace/search").exists()
     shutil.copy(shop / "views.duckdb", target / "views.duckdb")  # the sink has gone on since
     with up(target) as endpoint:
         row = {"id": 100, "region": "a", "amount": 1000}

@@ -20,6 +20,8 @@ import duckdb
 import pytest
 import yaml
 
+from headrace.testing.ports import free_port
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 README = Path(__file__).parents[2] / "README.md"
@@ -41,7 +43,7 @@ def shop(tmp_path: Path) -> Path:
     assert yaml.safe_load(source.read_text()) == yaml.safe_load(blocks("yaml")[0])
     assert yaml.safe_load((folder / "sinks/local.yaml").read_text()) == yaml.safe_load(blocks("yaml")[1])
     assert re.sub("--.*\n", "", (folder / "views/revenue.sql").read_text()) == blocks("sql")[0]
-    source.write_text(source.read_text().replace(f"port: {PORT}", "port: 0"))
+    source.write_text(source.read_text().replace(f"port: {PORT}", f"port: {free_port()}"))
     return folder
 
 
@@ -60,6 +62,8 @@ def up(shop: Path) -> Iterator[str]:
     """`headrace up` of the tour; gives the address that it listens at."""
     begin = [line.partition("#")[0].strip() for line in blocks("")[1].splitlines()]
     assert begin == ["headrace init shop && cd shop", "headrace plan", "headrace up"]
+    planned = shell(begin[1], shop)
+    assert "+ view revenue" in planned and "incremental: " in planned and "Plan: 4 to create." in planned
     command = [str(Path(sys.executable).with_name("headrace")), *begin[-1].split()[1:], "--json"]
     with subprocess.Popen(command, cwd=shop, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -103,7 +107,7 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         told[verb] = told.get(verb, "") + shell(command, shop)
     assert (
         " ".join(told)
-        == "views show watch wait frontier sql explain profile top verify repair test log quarantine drop"
+        == "doctor views show watch wait frontier sql explain profile top verify repair test log quarantine drop"
     )
     assert (
         "north" in told["show"]
@@ -115,8 +119,16 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
     assert "every live view and every sink has reached commit 2" in told["frontier"]
     assert "aggregate" in told["explain"]
     assert all(name in told["top"] for name in ("engine", "JVM", "Python worker", "log", "state"))
+    assert "nothing is missing, 0 warnings" in told["doctor"] and "the running `headrace up` listens" in told["doctor"]
     assert told["quarantine"] == "nothing is set aside\n"
     assert "0 differences" in told["verify"] and "0 differences" in told["repair"]
+    edited = shop / "views/idle_customers.sql"  # in the prose below: an edit, and a copy
+    edited.write_text("SELECT region, count(*) AS customers FROM customers GROUP BY region")
+    assert "~ view idle_customers" in shell("headrace apply", shop)
+    shown = json.loads(shell("headrace show idle_customers --json", shop))
+    assert shown["rows"] == [["north", 1]]
+    shell("headrace backup ../copy && headrace restore ../copy ../again", shop)
+    assert (shop.parent / "again/views/idle_customers.sql").read_text() == edited.read_text()
 
 
 def test_from_python(shop: Path) -> None:

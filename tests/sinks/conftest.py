@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hook_sinks import Hooks
 from sink_stores import DuckdbStore, PostgresStore, Store
 
+from alert_receivers import HookReceiver
 from headrace.testing.postgres import PostgresServer
 
 
@@ -42,3 +44,19 @@ def store(request: pytest.FixtureRequest) -> Store:
     """Each store in turn."""
     found: Store = request.getfixturevalue(f"{request.param}_store")
     return found
+
+
+@pytest.fixture
+def receiver() -> Iterator[HookReceiver]:
+    """A real HTTP server that takes what it is told."""
+    with HookReceiver() as server:
+        yield server
+
+
+@pytest.fixture
+def sinks(tmp_path: Path, receiver: HookReceiver) -> Iterator[Hooks]:
+    """Webhook sinks that tell the receiver."""
+    found = Hooks(tmp_path, receiver.url)
+    yield found
+    for sink in found.made:
+        sink.close()

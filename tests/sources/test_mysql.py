@@ -307,3 +307,17 @@ def test_rows_are_counted_as_a_client_counts_them(followed: Followed) -> None:
     """The judge itself: a difference in one float's sign or one copy of a row is seen."""
     assert counted([(0.0,)]) != counted([(-0.0,)])
     assert counted([(1,), (1,)]) != counted([(1,)])
+
+
+def test_while_a_table_is_copied_it_is_told_how_far_it_is(followed: Followed) -> None:
+    rows = 150_000
+    followed.run("CREATE TABLE t (id int PRIMARY KEY)", f"INSERT INTO t SELECT seq FROM {followed.numbers(rows)}")
+    followed.source.start(frozenset({"t"}), None)
+    told, batch = [], None
+    while batch is None:
+        batch = followed.source.poll(0.001)
+        told += [one.shown() for one in followed.source.copying()]
+    assert batch.changes["t"].num_rows == rows and followed.source.copying() == []
+    assert {one["table"] for one in told} == {"t"} and [one["done"] for one in told] == sorted(o["done"] for o in told)
+    assert 0 < max(one["done"] for one in told) <= rows
+    assert all(rows / 2 < one["total"] < rows * 2 for one in told), "the server's estimate"

@@ -251,6 +251,11 @@ class Database:
         with self._lock:
             return self._db.execute(sql, values).fetchall()
 
+    @property
+    def changed(self) -> int:
+        """A number that is another one once another connection has changed something. Work: a few microseconds."""
+        return int(self._rows("pragma data_version")[0][0])
+
     def meta(self, name: str) -> str | None:
         rows = self._rows("select value from meta where name = ?", name)
         return rows[0][0] if rows else None

@@ -14,6 +14,8 @@ from headrace.model.errors import HeadraceError
 
 SIZE_LIMIT = 1_000_000  # bytes; a definition is written by hand
 DEPTH_LIMIT = 40
+_TEXT = "tag:yaml.org,2002:str"
+_WORDS = ("on", "off", "yes", "no")  # which YAML 1.1 takes for true and false: as a key each is a word
 PLACED_DEPTH = 6  # levels down to which the lines of keys and list entries are known
 
 
@@ -127,7 +129,9 @@ class _Places:
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 raise HeadraceError("config.invalid", "merge keys ('<<') are not taken", where=self.place(key))
-            if key.tag != "tag:yaml.org,2002:str":
+            if key.tag == "tag:yaml.org,2002:bool" and key.value in _WORDS:
+                key.tag = _TEXT
+            if key.tag != _TEXT:
                 written = key.value if isinstance(key, yaml.ScalarNode) else "(a list or mapping)"
                 hint = f'write "{written}":'
                 raise HeadraceError(

@@ -18,8 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headrace.catalog.api import read_api
 from headrace.catalog.document import Document, did_you_mean, load, read_text
 from headrace.catalog.functions import FOLDER, read_functions
+from headrace.catalog.psql import read_psql
 from headrace.catalog.retention import read_retention
 from headrace.model.definition import Project, Settings, SinkDefinition, SourceDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
@@ -286,8 +288,14 @@ def _settings(document: Document, folder: Path, sinks: list[str]) -> Settings:
     for key, value in document.values.items():
         if key not in fields:
             raise document.unknown(key, fields)
-        known = key == "retention"
-        values[key] = read_retention(document, sinks) if known else _setting(document, key, value, fields[key])
+        if key == "retention":
+            values[key] = read_retention(document, sinks)
+        elif key == "api":
+            values[key] = read_api(document)
+        elif key == "psql":
+            values[key] = read_psql(document)
+        else:
+            values[key] = _setting(document, key, value, fields[key])
     return Settings(**values)
 
 

@@ -15,6 +15,7 @@ from headrace.model.schema import Column, Relation, ViewSchema
 
 # Names in ``meta``, each followed by what it is about.
 HELD = "held "  # a table that no source has any more, though the log holds rows of it
+PAUSED = "paused "  # a sink that is given nothing until it is resumed
 ANEW = "anew "  # a source that was dropped and begins as if it were new when it is started again
 
 
@@ -218,6 +219,11 @@ class Catalog(AsideTables):
     def steps(self, after: int = -1) -> list[StepRecord]:
         """Steps with a number above ``after``, in order."""
         return [_step(row) for row in self._rows("select * from step where number > ? order by number", after)]
+
+    def published(self, beyond: int, most: int | None = None) -> list[StepRecord]:
+        """The first ``most`` published steps that reach beyond a commit, in order."""
+        sql = "select * from step where upto > ? and published_us is not null order by number limit ?"
+        return [_step(row) for row in self._rows(sql, beyond, -1 if most is None else most)]
 
     def last_published(self) -> StepRecord | None:
         rows = self._rows("select * from step where published_us is not null order by number desc limit 1")

@@ -35,7 +35,7 @@ REMEMBERS_EXPRESSION = frozenset({"ScalarSubquery", "InSubqueryExec", "DynamicPr
 def starting_workers(spark: SparkSession, tasks: int) -> Iterator[None]:
     """Around work meanwhile: at its end so many Python workers are there, and Spark has loaded what a stage needs.
 
-    Their daemon imports for a second; the first step would wait for it.
+    Their daemon imports for a second; the first step, where there is one meanwhile, waits for it.
     """
 
     def start() -> None:
@@ -45,13 +45,11 @@ def starting_workers(spark: SparkSession, tasks: int) -> Iterator[None]:
             frame._jdf.queryExecution().executedPlan().executeCollect()
 
     thread = threading.Thread(target=start, name="headrace-workers", daemon=True)
-    if tasks:
-        thread.start()
+    thread.start()
     try:
         yield
     finally:
-        if tasks:
-            thread.join()
+        thread.join()
 
 
 def in_session(spark: SparkSession) -> None:

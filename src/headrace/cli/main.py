@@ -25,9 +25,9 @@ headrace watch VIEW              # its changes as they come
 # In the order in which they are used; the help shows them so. Each is a file of headrace.cli.commands.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
-    "Run a project": ("doctor", "plan", "up", "apply", "status", "stop"),
-    "Read views": ("views", "show", "watch", "sql", "wait", "frontier", "groups"),
-    "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine"),
+    "Run a project": ("doctor", "plan", "up", "apply", "status", "pause", "resume", "stop"),
+    "Read views": ("views", "show", "watch", "search", "queries", "sql", "wait", "frontier", "groups"),
+    "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine", "alerts"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
     "Give access": ("token", "audit"),
     "Remove": ("drop",),
@@ -43,9 +43,17 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Look at what was not taken in, correct it, send it again, drop it.",
         ("list", "show", "fix", "replay", "drop"),
     ),
+    "alerts": (
+        "Look at what a webhook or a mail could not tell, send it again, drop it.",
+        ("ls", "show", "replay", "drop"),
+    ),
     "groups": (
         "Read a table's or view's changes in groups, acknowledge them.",
         ("ls", "create", "drop", "read", "ack", "nack", "extend", "dead"),
+    ),
+    "queries": (
+        "Store queries, and follow what they match in the changes of views.",
+        ("ls", "add", "rm", "show", "watch"),
     ),
     "token": ("Make, list and revoke the tokens of the API and of psql.", ("create", "ls", "revoke")),
     "groups dead": ("Look at what a group has given up, deliver it again, drop it.", ("ls", "show", "replay", "drop")),

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.catalog import place
 from headrace.catalog.examples import read_examples
 from headrace.catalog.project import at, survey
+from headrace.catalog.searches import StoredQueries
 from headrace.control import machine, socket
 from headrace.control.running import Progress
 from headrace.control.verbs import call
@@ -18,6 +19,7 @@ from headrace.engine import connectors
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
+from headrace.serve.search.stored import problems
 
 
 def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: None) -> dict[str, Any]:
@@ -60,12 +62,26 @@ def _project(project: Project, wrong: list[HeadraceError]) -> Iterator[Finding]:
             look()
         except HeadraceError as error:
             yield Finding.of(error)
+    yield from _queries(project.path)
     if not project.sources and not wrong:
         yield Finding(WARNING, "no source is defined", "write sources/NAME.yaml; `headrace init --list` shows examples")
     if not project.views and not wrong:
         yield Finding(WARNING, "no view is defined", "write views/NAME.sql with one SELECT")
     if not wrong:
         yield Finding(OK, f"its files can be read: {_counted(project)}")
+
+
+def _queries(path: Path) -> Iterator[Finding]:
+    """What is wrong with stored queries; those of views that are not built yet are looked at when they are."""
+    try:
+        queries, wrong = StoredQueries(path).read()
+        wrong |= problems(path, queries.values())
+    except HeadraceError as error:
+        yield Finding.of(error)
+        return
+    yield from map(Finding.of, wrong.values())
+    if queries and not wrong:
+        yield Finding(OK, f"{len(queries)} stored {'query' if len(queries) == 1 else 'queries'}")
 
 
 def _counted(project: Project) -> str:

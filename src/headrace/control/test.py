@@ -38,7 +38,7 @@ def run(path: Path, names: Sequence[str], progress: Progress) -> dict[str, Any]:
     progress({"text": "starting Spark"})
     from headrace.engine.session import open_session
 
-    spark = open_session(project.settings)
+    spark = open_session(project.settings, brief=True)
     try:
         return outcomes(project, examples, progress, spark)
     finally:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 from headrace.catalog import place
 from headrace.control import lock
 from headrace.control.running import PipelineVerbs
-from headrace.control.socket import ControlServer
+from headrace.control.socket import ControlServer, Handle
 from headrace.control.verbs import Dispatcher
 from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
@@ -35,6 +36,19 @@ class PipelineLife(PipelineVerbs, Protocol):
     def caught_up(self) -> bool: ...
 
 
+class Beside(Protocol):
+    """What is served beside the pipeline."""
+
+    def listen(self) -> None:
+        """Before the start: raises what would keep it from serving."""
+
+    def begin(self, call: Handle) -> None:
+        """The pipeline runs, and ``call`` carries out its verbs, as over the control socket."""
+
+    def close(self) -> None:
+        """Before the pipeline ends, or fails to start."""
+
+
 Make = Callable[[Project, Listener], PipelineLife]
 
 
@@ -48,6 +62,7 @@ def run(
     make: Make | None = None,
     once: bool = False,
     as_copy: bool = False,
+    beside: Sequence[Beside] = (),
 ) -> dict[str, Any]:
     """Run ``project`` until ``stopping`` is set (by a signal, or by the verb `stop`); the last status.
 
@@ -56,8 +71,9 @@ def run(
 
     ``on_event`` hears what the pipeline tells (from its threads), ``on_ready`` the status once every source has begun
     (where it listens is known then) or failed, ``on_tick`` the status every second. ``as_copy``: the project, copied
-    from another one, becomes one of its own. Raises ``project.locked``, ``project.copied``, and
-    the ``HeadraceError`` the pipeline failed with. ``make`` builds the pipeline; by default it is the real one.
+    from another one, becomes one of its own. ``beside`` is served once all has begun. Raises ``project.locked``,
+    ``project.copied``, what ``Beside.listen`` does, and the ``HeadraceError`` the pipeline failed with. ``make`` builds
+    the pipeline; by default it is the real one.
     """
     dispatcher = Dispatcher(project.path, stopping.set)
     with lock.hold(project.path, "headrace up"), ControlServer(project.path, dispatcher.handle):
@@ -65,24 +81,37 @@ def run(
         on_event({"event": "starting", "text": "starting Spark"})
         pipeline = (make or _pipeline)(project, on_event)
         try:
-            pipeline.start()
-            dispatcher.attach(pipeline)
-            status = _begun(pipeline, stopping)
-            on_ready(status)
-            tick_s = ONCE_TICK_S if once else TICK_S
-            while not stopping.is_set() and not (once and pipeline.caught_up()):
-                end = time.monotonic() + tick_s
-                pipeline.wait(tick_s)
-                stopping.wait(max(0.0, end - time.monotonic()))  # a wait that returns early must not spin
-                status = pipeline.status()
-                if not stopping.is_set():
-                    on_tick(status)
-            if once and not stopping.is_set():
-                status = pipeline.status()
-                _all_live(status)
-            return status
+            with ExitStack() as serving:
+                for each in beside:
+                    serving.callback(each.close)
+                    each.listen()
+                pipeline.start()
+                dispatcher.attach(pipeline)
+                status = _begun(pipeline, stopping)
+                on_ready(status)
+                for each in beside:
+                    each.begin(dispatcher.handle)
+                return _followed(pipeline, stopping, on_tick, status, once=once)
         finally:
             pipeline.stop()
+
+
+def _followed(
+    pipeline: PipelineLife, stopping: threading.Event, on_tick: Listener, status: dict[str, Any], *, once: bool
+) -> dict[str, Any]:
+    """Until it is to end; the last status."""
+    tick_s = ONCE_TICK_S if once else TICK_S
+    while not stopping.is_set() and not (once and pipeline.caught_up()):
+        end = time.monotonic() + tick_s
+        pipeline.wait(tick_s)
+        stopping.wait(max(0.0, end - time.monotonic()))  # a wait that returns early must not spin
+        status = pipeline.status()
+        if not stopping.is_set():
+            on_tick(status)
+    if once and not stopping.is_set():
+        status = pipeline.status()
+        _all_live(status)
+    return status
 
 
 def _begun(pipeline: PipelineLife, stopping: threading.Event) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from headrace.control import (
     rebuild,
     repair,
     show,
+    sink_pause,
+    sink_resume,
     socket,
     sql,
     status,
@@ -58,6 +60,8 @@ VERBS: dict[str, Verb] = {
     "rebuild": rebuild.run,
     "repair": repair.run,
     "show": show.run,
+    "sink_pause": sink_pause.run,
+    "sink_resume": sink_resume.run,
     "sql": sql.run,
     "status": status.run,
     "stop": stop.run,
@@ -66,8 +70,10 @@ VERBS: dict[str, Verb] = {
     "wait": wait.run,
 }
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
+BRIEF = ("explain", "plan")  # of these those that run no query over the data
 CHANGING = (  # one at a time
     "apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
+    "sink_pause", "sink_resume",
 )  # fmt: skip
 # What the audit log tells of a call's arguments: no values of rows, no SQL.
 NAMED = ("all", "before", "compact", "dry_run", "id", "ids", "refused_upto", "sink", "table", "to", "upto", "views")
@@ -113,7 +119,7 @@ def _call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progres
         progress({"text": "starting Spark"})
         from headrace.engine.pipeline import Pipeline
 
-        with Pipeline.open(project) as pipeline:
+        with Pipeline.open(project, brief=verb in BRIEF) as pipeline:
             return VERBS[verb](Running(pipeline, path), arguments, progress)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.catalog.store import Catalog
+from headrace.catalog.document import did_you_mean
+from headrace.catalog.store import PAUSED, Catalog
 from headrace.engine.connectors import make_sink, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.ingest import Ingest
@@ -98,8 +99,21 @@ def take_sinks(
         del taken[name]
     for name in catalog.sinks().keys() - names:
         catalog.drop_sink(name)  # else it would hold back what may be forgotten for ever
+        catalog.set_meta(PAUSED + name, "")
     for definition in project.sinks:
         if definition.name not in delivers:
             sink = Deliver(make_sink(definition, project), definition.views, catalog, log, tell)
             delivers[definition.name], taken[definition.name] = sink, definition
             sink.start()
+
+
+def pause(delivers: Mapping[str, Deliver], sink: str, paused: bool) -> dict[str, Any]:
+    """``{"sink", "state", "commit"}`` of a sink that is paused, or goes on. Raises ``sink.unknown``."""
+    deliver = delivers.get(sink)
+    if deliver is None:
+        raise HeadraceError(
+            "sink.unknown", f"there is no sink '{sink}'",
+            next=did_you_mean(sink, delivers) or f"sinks: {', '.join(sorted(delivers)) or 'none'}",
+        )  # fmt: skip
+    deliver.pause(paused)
+    return {"sink": sink, "state": deliver.state, "commit": deliver.reached}

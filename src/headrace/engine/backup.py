@@ -35,12 +35,25 @@ from headrace.log.layout import MARK_NAME, Mark, segment_name
 from headrace.log.segment import Segment, read_mark
 from headrace.model.errors import HeadraceError
 from headrace.serve.quarantine import FOLDER as QUARANTINE
+from headrace.serve.search.index import FOLDER as INDEXES
 from headrace.serve.snapshot import catalog_path
+from headrace.sinks.alerts import FOLDER as OUTBOX
+from headrace.sinks.alerts import outbox
 
 LAYOUT = 1
 TOLD = "backup.json"
 PROJECT, KEPT = "project", "kept"  # the definitions, and what is in .headrace
-DEFINITIONS = ("headrace.yaml", "sources", "views", "sinks", "functions", "tests", "contracts", ".gitignore")
+DEFINITIONS = (
+    "headrace.yaml",
+    "sources",
+    "views",
+    "sinks",
+    "functions",
+    "searches",
+    "tests",
+    "contracts",
+    ".gitignore",
+)
 _LOG, _STATE = "log", "state"
 _COPIED = (GROUPS, ACCESS, f"{AUDIT}/{HEAD}")  # at the cut, beside the catalogue
 _PIECE = 1 << 20
@@ -75,6 +88,9 @@ def cut(catalog: Catalog, project: Path, target: Path) -> Cut:
     if (project / STATE / AUDIT / HEAD).exists():  # before the entries, so that it names none that is not copied
         (place.parent / AUDIT).mkdir(mode=0o700)
         shutil.copy2(project / STATE / AUDIT / HEAD, place.parent / AUDIT / HEAD)
+    for name in _outboxes(project / STATE):  # before it too: what a sink has not taken yet comes to it again
+        (target / KEPT / name).parent.mkdir(mode=0o700, exist_ok=True)
+        outbox.copy(project / STATE / name, target / KEPT / name)
     catalog.copy_to(place)
     mark = read_mark(project / STATE / _LOG) or Mark(0, 0, 0)
     copied = Catalog(place, read_only=True)
@@ -111,7 +127,8 @@ def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[
     if mark.end:
         (target / KEPT / _LOG).mkdir(parents=True, exist_ok=True)
         (target / KEPT / _LOG / MARK_NAME).write_bytes(mark.pack())
-    there = [f"{KEPT}/{name}" for name in (catalog_path(Path()).name, *_COPIED, f"{_LOG}/{MARK_NAME}")]
+    copied = (catalog_path(Path()).name, *_COPIED, f"{_LOG}/{MARK_NAME}", *_outboxes(target / KEPT))
+    there = [f"{KEPT}/{name}" for name in copied]
     for place in [place for place in there if (target / place).exists()]:
         files[place] = [(target / place).stat().st_size, _checksum(target / place)]
     told = {"layout": LAYOUT, "commit": made.commit, "log_end": mark.end, "at": int(time.time()), "files": files}
@@ -155,6 +172,11 @@ def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]
     return {"folder": str(target), "commit": told["commit"], "log_end": told["log_end"], "copied_anew": anew}
 
 
+def _outboxes(home: Path) -> list[str]:
+    """Those of sinks that tell of changes: files that are written while they are copied."""
+    return sorted(path.relative_to(home).as_posix() for path in (home / OUTBOX).glob("*.db"))
+
+
 def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int]]:
     """(file, its place in the backup, bytes of it) of all but the catalogue and the log's mark."""
     home = project / STATE
@@ -168,11 +190,10 @@ def _jobs(project: Path, made: Cut, mark: Mark) -> Iterator[tuple[Path, str, int
     for name, after in zip(names, [*names[1:], None], strict=True):
         used = Segment(home / _LOG / after).header.previous_length if after else mark.offset
         yield home / _LOG / name, f"{KEPT}/{_LOG}/{name}", used
+    taken = (_LOG, _STATE, QUARANTINE, OUTBOX, INDEXES, "lock")
     for file in sorted(home.rglob("*")):
         inside = file.relative_to(home)
-        elsewhere = inside.parts[0] in (_LOG, _STATE, QUARANTINE, "lock") or inside.as_posix().startswith(
-            ("catalog.", *_COPIED)
-        )
+        elsewhere = inside.parts[0] in taken or inside.as_posix().startswith(("catalog.", *_COPIED))
         if file.is_file() and not elsewhere and inside.as_posix() not in made.files:
             yield file, f"{KEPT}/{inside.as_posix()}", file.stat().st_size
     for name in DEFINITIONS:

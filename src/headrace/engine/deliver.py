@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from headrace.catalog.store import Catalog, StepRecord, ViewRecord
+from headrace.catalog.store import PAUSED, Catalog, StepRecord, ViewRecord
 from headrace.engine.disk import own_refusal
 from headrace.log.read import LogReader
 from headrace.model.delivery import Delivery, Succession
@@ -28,6 +28,7 @@ from headrace.sinks.base import Sink
 from headrace.state.rows import consolidate
 
 WAIT_S = 0.5
+FINAL = ("sink.fenced", "sink.gone")  # to go on would not help
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 T = TypeVar("T")
 ROWS_MAX = 1_000_000  # a sink that catches up takes several steps at once, up to about this many rows
@@ -52,6 +53,7 @@ class Deliver(threading.Thread):
         self._opened = False
         self._held: dict[str, int] = {}
         self._left = 0  # where the log began when this sink was last found to be behind that
+        self.paused = bool(catalog.meta(PAUSED + sink.name))
         self._published = threading.Event()
         self._closed = threading.Event()
         self._asked: queue.Queue[tuple[Callable[[Sink], Any], Future[Any]]] = queue.Queue()
@@ -65,6 +67,17 @@ class Deliver(threading.Thread):
     def ended(self) -> HeadraceError | None:
         """What it failed with for good: nothing more is delivered."""
         return self.error if self.error is not None and not self.is_alive() else None
+
+    @property
+    def state(self) -> str:
+        """``paused``, ``failed`` or ``running``."""
+        return "paused" if self.paused else "failed" if self.error else "running"
+
+    def pause(self, paused: bool) -> None:
+        """Whether it is given nothing from the next delivery on; it stays so when the product starts again."""
+        self.catalog.set_meta(PAUSED + self.sink.name, "1" if paused else "")
+        self.paused = paused
+        self.wake()
 
     def wake(self) -> None:
         """A step was published."""
@@ -101,6 +114,8 @@ class Deliver(threading.Thread):
 
     def turn(self) -> float | None:
         """One move: open the sink, or deliver what is next. Seconds to wait before the next one; None: it is over."""
+        if self.paused and self._asked.empty():
+            return WAIT_S
         try:
             if not self._opened:
                 self.begin()
@@ -110,7 +125,7 @@ class Deliver(threading.Thread):
             if not self._opened:  # else the next turn answers before it delivers
                 self._refuse()
             self._opened = False
-            if self.error is not None and self.error.code == "sink.fenced":
+            if self.error is not None and self.error.code in FINAL:
                 return None
             self.attempt += 1
             return RETRY_S[min(self.attempt, len(RETRY_S)) - 1]
@@ -127,7 +142,7 @@ class Deliver(threading.Thread):
         """Write what is next; False when nothing is."""
         if self._answered():
             self._held = self.sink.held()
-        due = self.next(self._held)
+        due = None if self.paused or not self.sink.ready() else self.next(self._held)
         if due is None:
             self.recovered()
             return False
@@ -171,18 +186,24 @@ class Deliver(threading.Thread):
         """All that takes the sink from its frontier to a later published step; None when it is there."""
         frontier = self.frontier or 0
         with self.catalog.transaction():  # one state of the catalogue: steps, versions and outputs that agree
-            steps = [s for s in self.catalog.steps() if s.published_us is not None and s.upto > frontier]
+            steps = self.catalog.published(frontier, EACH_STEPS if self.sink.apart else None)
             if not steps:
                 return None
             wanted = self.wanted()
             complete = steps[0].after <= frontier and not self.left_behind(frontier)
             first = steps[0]
             each = self.each(steps, wanted, held) if complete else []
+            dropped = frozenset(held) - wanted.keys()
             if each:
                 wanted = {name: record for name, record in wanted.items() if name in held}
                 chosen = self.bounded(each)
+            elif complete and self.alone(first, wanted, held):
+                wanted = {name: record for name, record in wanted.items() if held.get(name) == record.schema.version}
+                chosen = [first]
+            elif complete and self.current(wanted, held):
+                chosen = self.bounded(steps)
             else:
-                chosen = self.bounded(steps) if complete and self.current(wanted, held) else steps
+                chosen = self.catalog.published(frontier) if self.sink.apart else steps
             last = chosen[-1]
             files: dict[str, tuple[bool, list[File]]] = {}
             before = {s.number: s.after for s in chosen}
@@ -211,7 +232,6 @@ class Deliver(threading.Thread):
                     for part, instant in zip(parts, (frontier - first.after, 0), strict=True)
                 ]
                 deltas[name] = consolidate(pa.concat_tables(rest))
-        dropped = frozenset(held) - wanted.keys()
         schemas = {name: record.schema for name, record in wanted.items()}
         origin = replace(next(self.log.origins(last.upto - 1, last.upto))[1], committed_us=last.committed_us)
         return Delivery(last.upto, schemas, deltas, replacements, dropped, stale, origin)
@@ -254,6 +274,13 @@ class Deliver(threading.Thread):
         """
         there = {n: r for n, r in wanted.items() if upto is None or n in held or r.created_commit <= upto}
         return {n: r.schema.version for n, r in there.items()} == held
+
+    def alone(self, step: StepRecord, wanted: dict[str, ViewRecord], held: dict[str, int]) -> bool:
+        """Whether the sink wants a step by itself, and holds each view that had contents then as it is now."""
+        there = {
+            n: r for n, r in wanted.items() if r.created_commit <= step.upto and (n in held or r.state != "failed")
+        }
+        return self.sink.apart and all(held.get(name) == record.schema.version for name, record in there.items())
 
     def bounded(self, steps: list[StepRecord]) -> list[StepRecord]:
         rows, chosen = 0, list[StepRecord]()

@@ -40,7 +40,7 @@ def frontier(pipeline: Pipeline) -> dict[str, Any]:
     for name, deliver in list(pipeline.delivers.items()):
         error = deliver.error
         sinks.append({
-            "name": name, "state": "failed" if error else "running", "error": error.as_dict() if error else None,
+            "name": name, "state": deliver.state, "error": error.as_dict() if error else None,
             "commit": deliver.reached,
         })  # fmt: skip
     return published.frontier(end, at, published.views(pipeline.catalog, at), sinks, pipeline.clock.behind_s)
@@ -198,6 +198,6 @@ class Waits:
             found.append(f"{f'view {wanted.view} is' if wanted.view else 'the views are'} at commit {frontier}")
         for deliver in self._sinks(wanted, commit):
             error = deliver.error
-            why = f", failed: [{error.code}] {error.what}" if error else ""
+            why = ", paused" if deliver.paused else f", failed: [{error.code}] {error.what}" if error else ""
             found.append(f"sink {deliver.sink.name} is at commit {deliver.reached}{why}")
         return found

@@ -67,12 +67,12 @@ class Pipeline:
     ``groups``: the consumer groups; ``groups.subscribe(...)`` reads one.
     """
 
-    def __init__(self, project: Project, *, on_event: Progress | None = None) -> None:
+    def __init__(self, project: Project, *, on_event: Progress | None = None, brief: bool = False) -> None:
         self.project = project
         self.folder = project.path / snapshot.STATE
         self.tell = Heard(on_event)
         self.error: BaseException | None = None
-        self.recovered = False
+        self.recovered, self.brief = False, brief
         self.sources: dict[str, Source] = {}
         self.ingests: dict[str, Ingest] = {}
         self.delivers: dict[str, Deliver] = {}
@@ -98,9 +98,9 @@ class Pipeline:
 
     @classmethod
     @contextmanager
-    def open(cls, project: Project) -> Iterator[Pipeline]:
-        """For one verb without `up`: state is recovered, but no source, sink or step runs."""
-        pipeline = cls(project)
+    def open(cls, project: Project, *, brief: bool = False) -> Iterator[Pipeline]:
+        """For one verb without `up`: state is recovered, but no source, sink or step runs. See ``open_session``."""
+        pipeline = cls(project, brief=brief)
         try:
             with telling(pipeline.folder):
                 pipeline.prepare()
@@ -108,10 +108,10 @@ class Pipeline:
         finally:
             pipeline.stop()
 
-    def prepare(self, *, stepping: bool = False) -> None:
+    def prepare(self, starting: contextlib.ExitStack | None = None) -> None:
         """Open everything and recover; raises what is wrong with the definitions of sources and sinks.
 
-        ``stepping``: the first step is to find its Python workers at work.
+        ``starting``: when that is left, the first step finds its Python workers at work.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
@@ -119,21 +119,22 @@ class Pipeline:
         looking = look_at_state(self.catalog)
         self.log = LogWriter(self.folder / "log")
         self.clock = Clock(self.folder / "log")
-        self.spark = open_session(self.project.settings)
+        self.spark = open_session(self.project.settings, brief=self.brief)
         self.compiler = Compiler(self.spark, functions_of(self.project))
         self.maintainer = Maintainer(
             self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell,
             refuses=lambda: {table for source in self.sources.values() for table in source.refuses},
         )  # fmt: skip
-        with starting_workers(self.spark, self.project.settings.partitions if stepping else 0):
-            looking.join()
-            self.recovered = reopen(self.maintainer, self.compiler)
+        if starting is not None:
+            starting.enter_context(starting_workers(self.spark, self.project.settings.partitions))
+        looking.join()
+        self.recovered = reopen(self.maintainer, self.compiler)
         self.quarantine.begin()
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
-        with telling(self.folder):
-            self.prepare(stepping=True)
+        with telling(self.folder), contextlib.ExitStack() as starting:
+            self.prepare(starting)
             self.carry_out(self.project)
         self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
@@ -177,7 +178,7 @@ class Pipeline:
 
         Raises what a source or a sink failed with: then it will not be.
         """
-        ingests, delivers = list(self.ingests.values()), list(self.delivers.values())
+        ingests, delivers = list(self.ingests.values()), [d for d in self.delivers.values() if not d.paused]
         for error in (*(i.error for i in ingests), *(d.error for d in delivers)):
             if error is not None:
                 raise error
@@ -485,6 +486,10 @@ class Pipeline:
         """Drop a view here and in every sink; refused with the names of the views that read it."""
 
         return self.on_engine(partial(drop, self, view))
+
+    def pause(self, sink: str, paused: bool) -> dict[str, Any]:
+        """Whether a sink is given nothing for now; see ``attach.pause``."""
+        return attach.pause(self.delivers, sink, paused)
 
     def status(self) -> dict[str, Any]:
         """How far the log, each view, source and sink are, and what is wrong."""

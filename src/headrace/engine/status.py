@@ -16,13 +16,16 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
     ``commit`` is the log's end, ``first`` the first one that it still has. Views and sinks have the commit they have
     reached and ``behind_s``, the age in seconds of the first commit that they lack (0: none); sources have the
     ``position`` up to which the log has them, and ``copying``: the tables of which they make the first copy, each as
-    ``{"table", "done", "total", "per_s", "left_s"}`` in rows.
+    ``{"table", "done", "total", "per_s", "left_s"}`` in rows. ``reads``: of a view that compiles, the tables and views
+    that its text names; ``views``: those that a sink takes.
     """
     end, frontier = pipeline.log.end, pipeline.maintainer.frontier
     last = pipeline.catalog.last_published()
     clock = pipeline.clock
     records = pipeline.catalog.views()
     reached = {name: snapshot.reached(pipeline.catalog, record, frontier) for name, record in records.items()}
+    failed = {name: each.compiled for name, each in list(pipeline.maintainer.failures.known.items())}
+    compiled = {**failed, **pipeline.maintainer.views}
     positions, aside = pipeline.log.positions, quarantine.counts(pipeline.catalog)
     return {
         "commit": end,
@@ -37,6 +40,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
                 "commit": reached[n], "behind_s": clock.behind_s(reached[n], end),
                 "failing": snapshot.failing(pipeline.catalog.error_rows(n, r.schema.version)),
                 "quarantined": {n: aside[n]} if n in aside else {},
+                "reads": list(compiled[n].reads) if n in compiled else [],
             }
             for n, r in records.items()
         ]
@@ -56,11 +60,11 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
             }
             for n, i in list(pipeline.ingests.items())
         ],
-        "sinks": _sinks(pipeline, end, frontier),
+        "sinks": _sinks(pipeline, end, frontier, sorted(records)),
     }  # fmt: skip
 
 
-def _sinks(pipeline: Pipeline, end: int, frontier: int) -> list[dict[str, Any]]:
+def _sinks(pipeline: Pipeline, end: int, frontier: int, views: list[str]) -> list[dict[str, Any]]:
     known = pipeline.catalog.sinks()
     found = []
     for name, deliver in list(pipeline.delivers.items()):
@@ -68,7 +72,9 @@ def _sinks(pipeline: Pipeline, end: int, frontier: int) -> list[dict[str, Any]]:
         found.append({
             "name": name, "frontier": reached, "rows": deliver.rows, "lag": frontier - reached,
             "behind_s": pipeline.clock.behind_s(reached, end),
-            "state": "failed" if deliver.error else "running",
+            "state": deliver.state,
             "error": deliver.error.as_dict() if deliver.error else None, "quarantined": deliver.quarantined,
+            "quarantine": dict(zip(("what", "where"), deliver.sink.quarantine, strict=True)),
+            "views": list(views if deliver.views is None else deliver.views),
         })  # fmt: skip
     return found

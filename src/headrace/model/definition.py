@@ -77,6 +77,16 @@ class SinkDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredQuery:
+    """``searches/NAME.yaml``: a query that is matched against the changes of a view."""
+
+    name: str
+    view: str
+    query: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleStep:
     """One step of an example: transactions (table -> rows), then what views hold (view -> rows)."""
 
@@ -115,6 +125,36 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """Where `headrace up` serves the API and the page, and to whom. ``port`` None: 7070, or a free one.
+
+    ``auth``: "token", or "none" on the loopback. ``memory``: of the questions that are asked of views.
+    """
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int | None = None
+    auth: str = "token"
+    memory: str = "512MB"
+
+
+@dataclass(frozen=True, slots=True)
+class PsqlSettings:
+    """Where PostgreSQL's protocol is served, and to whom. ``auth`` as in ``ApiSettings``.
+
+    ``certificate``, ``key``: PEM files below the project's folder, or absolute; both or neither, for TLS.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 7432
+    auth: str = "token"
+    connections: int = 64
+    memory: str = "512MB"
+    certificate: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """``headrace.yaml``. Every setting has a default; most projects only name themselves."""
 
@@ -130,6 +170,8 @@ class Settings:
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
     retention: Retention = Retention()
+    api: ApiSettings = ApiSettings()
+    psql: PsqlSettings | None = None  # None: it is not served
 
     @property
     def driver_bytes(self) -> int:

@@ -75,6 +75,8 @@ CODES: dict[str, str] = {
     "sink.diverged": "The sink does not hold what Headrace wrote to it.",
     "sink.fenced": "Another instance has taken over this sink.",
     "sink.value": "The sink's store cannot hold a value or a name.",
+    "sink.gone": "The sink's receiver says that it takes nothing any more.",
+    "sink.letter": "A sink has no such dead letter.",
     "sink.refused": "The sink's store refused a statement.",
     "sink.unsupported": "The sink's store cannot do what was asked.",
     # consumer groups
@@ -85,6 +87,12 @@ CODES: dict[str, str] = {
     "group.lease": "A delivery is not with its reader any more: its lease is over, or it was never delivered.",
     "group.position": "A consumer group needs commits that are not kept any more, or not there yet.",
     "group.letter": "A consumer group has no such dead letter.",
+    # search
+    "search.query": "The text of a search cannot be understood.",
+    "search.unknown": "There is no stored query of that name.",
+    "search.exists": "There is a stored query of that name already.",
+    "search.index": "The index of a view cannot be written or read.",
+    "search.busy": "Another process has been indexing the view for too long.",
     # waiting for a write
     "wait.token": "The token is neither a commit of the log nor a point of a source that can be waited for.",
     "wait.timeout": "Views or sinks have not reached a write in the time given.",
@@ -93,6 +101,26 @@ CODES: dict[str, str] = {
     "query.filter": "A filter, an order or a key does not fit the relation that is asked.",
     "query.timeout": "A query took longer than it may.",
     "query.failed": "A query could not be run.",
+    "query.parameter": "A value that was bound to a query does not fit its type.",
+    "query.read_only": "A statement would change something where all is only read.",
+    "query.canceled": "A query was ended at somebody's wish.",
+    # PostgreSQL's protocol
+    "psql.protocol": "A client of PostgreSQL's protocol sent what is not a message of it, or not now.",
+    "psql.password": "A client of PostgreSQL's protocol has no password that is taken.",
+    "psql.port": "The port of PostgreSQL's protocol is taken.",
+    "psql.busy": "There are as many connections, or as much kept in one, as are allowed.",
+    "psql.stopped": "The server of PostgreSQL's protocol ends.",
+    "psql.setting": "A setting of a connection does not exist or cannot have that value.",
+    "psql.unknown": "There is no prepared statement of that name.",
+    "psql.cursor": "There is no cursor or portal of that name, or none can be.",
+    "psql.exists": "There is a prepared statement, portal or cursor of that name already.",
+    "psql.changed": "The columns of a prepared statement are others now.",
+    "psql.transaction": "A transaction in which a statement failed takes no more of them.",
+    # the API
+    "api.port": "The port of the API is taken.",
+    "api.request": "A request to the API has the wrong form.",
+    "api.route": "The API has nothing at that address.",
+    "row.unknown": "A view has no row with that key.",
     # who may do what, and what was done
     "access.token": "The request has no token, or one that is not known, is over, or was revoked.",
     "access.denied": "The token's role, or what it is limited to, does not permit this.",

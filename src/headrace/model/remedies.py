@@ -280,8 +280,17 @@ REMEDIES: dict[str, Remedy] = {
         "index.",
         "Change it in the view, or declare another key; `headrace quarantine list` shows what was set aside.",
     ),
+    "sink.gone": Remedy(
+        "A webhook's receiver answered HTTP 410: it takes nothing at that address any more. The sink has ended.",
+        "Name another `url` and restart: what waits in the sink's outbox goes there. Or remove the sink's file.",
+    ),
+    "sink.letter": Remedy(
+        "The number is that of another sink's letter, or the letter was sent again or dropped meanwhile.",
+        "`headrace alerts ls SINK` lists those that are there.",
+    ),
     "sink.refused": Remedy(
-        "The store refuses a statement for a reason of its own: a trigger, a constraint that was added, a full disk.",
+        "The store refuses a statement for a reason of its own: a trigger, a constraint that was added, a full disk. "
+        "Or the receiver of a webhook or a mail does not take it now.",
         "Mend what its message says; the same changes are sent again.",
     ),
     "sink.unsupported": Remedy(
@@ -316,6 +325,26 @@ REMEDIES: dict[str, Remedy] = {
         "The dead letter was delivered again or dropped meanwhile.",
         "`headrace groups dead ls NAME` lists what is there.",
     ),
+    "search.query": Remedy(
+        "A bracket or a quote is open, a column is misspelt or of another type, or OR stands beside words without any.",
+        "The error says which word; [search](search.md) lists what may be written.",
+    ),
+    "search.unknown": Remedy(
+        "The name is misspelt, or the file of the query was removed.",
+        "`headrace queries ls` shows the names.",
+    ),
+    "search.exists": Remedy(
+        "A query of that name was stored before, perhaps in other letters: names do not tell upper from lower case.",
+        "Change its file in searches/, or first `headrace queries rm NAME`.",
+    ),
+    "search.index": Remedy(
+        "No space is left, or a right to the folder .headrace/search is missing.",
+        "Free the space or grant the right; the folder may be removed, the next search makes it anew.",
+    ),
+    "search.busy": Remedy(
+        "Another process makes the index of a large view, or was halted while it did.",
+        "Search again when it is done, or end that process.",
+    ),
     "wait.token": Remedy(
         "The token is spelled wrong, or of a source that is not there.",
         "A commit number, or SOURCE:POINT such as `shop:0/16B3748` ([read your writes](read_your_writes.md)).",
@@ -339,6 +368,78 @@ REMEDIES: dict[str, Remedy] = {
     "query.failed": Remedy(
         "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
         "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",
+    ),
+    "query.parameter": Remedy(
+        "A client bound a value that is not of the type it declared, or text that is no value of that type.",
+        "Bind a value of the type, or cast the parameter in the query: `$1::date`.",
+    ),
+    "query.read_only": Remedy(
+        "A client of PostgreSQL's protocol sent INSERT, CREATE, COPY FROM or the like.",
+        "Change data at its source, and a view in its file under `views/`, then `headrace apply`.",
+    ),
+    "query.canceled": Remedy(
+        "The client cancelled it (Ctrl-C in psql), its `statement_timeout` was over, or the server ended.",
+        "Ask again, with a longer `statement_timeout` if that was it, or make it a view.",
+    ),
+    "psql.protocol": Remedy(
+        "What connects is no client of PostgreSQL, or its message is longer than 16 MiB or comes out of order.",
+        "Connect with psql or a driver for PostgreSQL, and send large values in parts.",
+    ),
+    "psql.password": Remedy(
+        "The password is no token, or the connection is neither encrypted nor from this machine.",
+        "Give a token as the password; from another machine with `sslmode=require` ([psql](psql.md)).",
+    ),
+    "psql.port": Remedy(
+        "Another process, perhaps another project, listens on the port of `psql:` in headrace.yaml.",
+        "Stop it, or give this project another port: `psql: {port: 7433}`.",
+    ),
+    "psql.busy": Remedy(
+        "A pool is larger than `psql.connections`, or a client never closes what it prepares or declares.",
+        "End connections that are not used, use a smaller pool, or raise `psql.connections` in headrace.yaml.",
+    ),
+    "psql.stopped": Remedy(
+        "`headrace up` is ending while a client connects.",
+        "Connect again once `headrace up` runs.",
+    ),
+    "psql.setting": Remedy(
+        "A client sets what PostgreSQL has and Headrace has not, or an encoding or style of dates that is not offered.",
+        "Leave the setting out; `SHOW ALL` lists those that there are.",
+    ),
+    "psql.unknown": Remedy(
+        "The client executes a statement that it did not prepare in this connection, as behind a pool of transactions.",
+        "Prepare it first, or turn prepared statements off in the driver when a pool is between.",
+    ),
+    "psql.cursor": Remedy(
+        "A cursor ends with its transaction, and outside of one none can be declared without hold.",
+        "Put DECLARE and FETCH between BEGIN and COMMIT, or declare it WITH HOLD.",
+    ),
+    "psql.exists": Remedy(
+        "A name of a statement, portal or cursor is used twice in one connection.",
+        "Close or deallocate the first one, or take another name.",
+    ),
+    "psql.changed": Remedy(
+        "A view that a prepared statement reads was edited since.",
+        "Prepare the statement anew; a new connection does.",
+    ),
+    "psql.transaction": Remedy(
+        "A statement of this transaction failed before.",
+        "ROLLBACK, then begin anew; savepoints keep a failure to themselves.",
+    ),
+    "api.port": Remedy(
+        "Another project, or another program, listens there.",
+        "`api: {port: 7080}` in headrace.yaml names another one; without `port` a free one is taken.",
+    ),
+    "api.request": Remedy(
+        "A parameter or the body of a request is not of the form that its route takes.",
+        "As the error says; the routes are in [the HTTP API](api.md), their contract at `/api/openapi.json`.",
+    ),
+    "api.route": Remedy(
+        "The path is spelled wrong, or is asked with another method.",
+        "The routes are in [the HTTP API](api.md).",
+    ),
+    "row.unknown": Remedy(
+        "The row was deleted, or never was.",
+        "Ask by `rows` with a filter to see what there is; `at` shows what there was.",
     ),
     "access.token": Remedy(
         "The token was not sent, was cut off in copying, is over, or was revoked.",

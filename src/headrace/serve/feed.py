@@ -181,14 +181,14 @@ class ViewFeed:
         if not step.shape.each:
             table = snapshot.delta(record, paths)
             if table.num_rows:
-                yield Entry(step.upto, _of_view(table), step.committed_us)
+                yield Entry(step.upto, weighted(table), step.committed_us)
             return
         for commit, table in snapshot.each(record, ((path, step.after) for path in paths), after):
-            yield Entry(commit, _of_view(table), step.committed_us)
+            yield Entry(commit, weighted(table), step.committed_us)
 
     def _contents(self, record: ViewRecord, commit: int) -> Entry:
         tables = _readable(lambda: snapshot.as_of(self.catalog, record, commit))
-        return Entry(commit, _of_view(snapshot.added(record, tables)), snapshot=True)
+        return Entry(commit, weighted(snapshot.added(record, tables)), snapshot=True)
 
     def _kept(self, first: StepRecord, read: T) -> T:
         """What was read, if the first step of it is there still: then nothing of it was missing."""
@@ -197,8 +197,8 @@ class ViewFeed:
         return read
 
 
-def _of_view(table: pa.Table) -> list[Change]:
-    """Rows that go before rows that come."""
+def weighted(table: pa.Table) -> list[Change]:
+    """Each row of a delta (columns and ``_w``) as ``{"weight", "row"}``; rows that go before rows that come."""
     names = [name for name in table.column_names if name != WEIGHT]
     pairs = zip(table[WEIGHT].to_pylist(), rows(table.select(names)), strict=True)
     return [

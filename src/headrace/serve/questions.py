@@ -6,7 +6,7 @@ Every answer is of one commit. Record: docs/decisions/0026-serving.md.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -180,12 +180,16 @@ class Questions:
             table, more = run(session.connection, text, values, replace(limits, rows=question.limit))
         return Answer(commit, table, more, session.stale)
 
-    def ask(self, sql: str, parameters: Sequence[Any] = (), limits: Limits = Limits(), at: int | None = None) -> Answer:
+    def ask(
+        self, sql: str, parameters: Sequence[Any] = (), limits: Limits = Limits(), at: int | None = None,
+        may_read: Callable[[str], bool] = lambda name: True,
+    ) -> Answer:  # fmt: skip
         """One SELECT in DuckDB's dialect over tables and views, at the frontier or at a commit.
 
+        ``may_read``: which relations are known to who asks.
         Raises ``sql.syntax``, ``sql.refused``, ``sql.unknown_relation``, ``query.timeout``, ``query.failed``.
         """
-        known = {relation.name.lower(): relation for relation in self.relations()}
+        known = {relation.name.lower(): relation for relation in self.relations() if may_read(relation.name)}
         with self.session(at) as session:
             names = admitted(session.connection, sql, known.keys())
             commit = session.load(known[name] for name in names)
@@ -202,9 +206,14 @@ class Questions:
             connection.close()
 
 
-def database(memory: str, threads: int) -> duckdb.DuckDBPyConnection:
-    """A database in memory that reaches nothing: no file, no network, no variable of this process, no setting."""
+def database(memory: str, threads: int, dialect: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
+    """A database in memory that reaches nothing: no file, no network, no variable of this process, no setting.
+
+    ``dialect``: settings of DuckDB's that say what SQL means.
+    """
     connection = duckdb.connect(":memory:")
+    for name, value in (dialect or {}).items():
+        connection.execute(compose("SET GLOBAL {name} = {value}", name=name, value=f"'{value}'"))
     for name, value in {
         "memory_limit": memory, "threads": threads, "TimeZone": "UTC", "python_enable_replacements": False,
         "autoinstall_known_extensions": False, "autoload_known_extensions": False, "enable_external_access": False,
@@ -216,11 +225,7 @@ def database(memory: str, threads: int) -> duckdb.DuckDBPyConnection:
 
 def define(connection: duckdb.DuckDBPyConnection, name: str, contents: Contents, registered: str) -> None:
     """A relation's rows as a view of the connection, each row as often as it is there."""
-    table = contents.table()
-    months = [field.name for field in contents.schema if field.type == YEAR_MONTH]
-    for place in (table.column_names.index(name) for name in months):
-        table = table.set_column(place, table.column_names[place], duckdb_types.intervals(table.column(place)))
-    connection.register(registered, table)
+    connection.register(registered, as_duckdb(contents.table()))
     columns = ", ".join(identifier(name) for name in contents.schema.names)
     copies = f", range({identifier(WEIGHT)})" if contents.repeated else ""
     connection.execute(
@@ -232,28 +237,48 @@ def define(connection: duckdb.DuckDBPyConnection, name: str, contents: Contents,
     )  # fmt: skip
 
 
+def as_duckdb(table: pa.Table) -> pa.Table:
+    """Rows with intervals as DuckDB takes them for its own."""
+    for place, field in enumerate(table.schema):
+        if field.type == YEAR_MONTH:
+            table = table.set_column(place, field.name, duckdb_types.intervals(table.column(place)))
+    return table
+
+
 def admitted(connection: duckdb.DuckDBPyConnection, sql: str, known: Collection[str]) -> list[str]:
-    """The relations that one SELECT reads, in lower case, by DuckDB's own parser. Raises what is wrong with it."""
-    ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    parsed = orjson.loads(text)
-    if parsed["error"] and parsed["error_type"] == "parser":
-        place = int(parsed.get("position") or 0)
-        line = sql.count("\n", 0, place) + 1
-        column = place - sql.rfind("\n", 0, place)
-        raise HeadraceError("sql.syntax", parsed["error_message"], where=f"line {line}, column {column}")
-    if parsed["error"] or len(parsed["statements"]) != 1:
-        raise HeadraceError(
-            "sql.refused", "only one SELECT can be asked" if sql.strip() else "there is no SQL text",
-            why="here is read and nothing else", next="SELECT ... FROM a view or a table of the project",
-        )  # fmt: skip
-    read, defined = set[str](), set[str]()
-    _names(parsed["statements"], read, defined)
+    """The relations that one SELECT reads, in lower case. Raises what is wrong with it."""
+    read, defined = reads(parsed(connection, sql))
     unknown = sorted(read - defined - set(known))
     if unknown:
         raise HeadraceError(
             "sql.unknown_relation", f"there is no view or table '{unknown[0]}'", next=nearest(unknown[0], sorted(known))
         )
     return sorted(read & set(known))
+
+
+def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
+    """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``."""
+    ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    found: dict[str, Any] = orjson.loads(text)
+    if found["error"] and found["error_type"] == "parser":
+        place = int(found.get("position") or 0)
+        line = sql.count("\n", 0, place) + 1
+        column = place - sql.rfind("\n", 0, place)
+        raise HeadraceError("sql.syntax", found["error_message"], where=f"line {line}, column {column}")
+    if found["error"] or len(found["statements"]) != 1:
+        raise HeadraceError(
+            "sql.refused", "only one SELECT can be asked" if sql.strip() else "there is no SQL text",
+            why="here is read and nothing else", next="SELECT ... FROM a view or a table of the project",
+        )  # fmt: skip
+    statement: dict[str, Any] = found["statements"][0]
+    return statement
+
+
+def reads(statement: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """(the relations that a parsed SELECT reads, what its WITH defines), in lower case."""
+    read, defined = set[str](), set[str]()
+    _names(statement, read, defined)
+    return read, defined
 
 
 def _names(part: Any, read: set[str], defined: set[str]) -> None:
@@ -289,6 +314,8 @@ def run(
         ) from None  # fmt: skip
     except duckdb.Error as error:
         raise _of_duckdb(error) from None
+    except pa.ArrowException as error:  # values deeper than it has
+        raise HeadraceError("query.failed", f"the answer cannot be told: {error}") from None
     finally:
         timer.cancel()
 

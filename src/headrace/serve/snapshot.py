@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.catalog.store import Catalog, ErrorRow, ViewRecord
+from headrace.catalog.store import Catalog, ErrorRow, StepRecord, ViewRecord
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
@@ -322,14 +322,21 @@ def _of_instants(table: pa.Table, after: int, last: int | None) -> pa.Table:
 
 def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Iterator[tuple[int, pa.Table]]:
     for step in catalog.steps():
-        if step.published_us is None or step.upto <= after or step.upto > upto:
-            continue
-        outputs = catalog.outputs(step.number - 1, step.number, record.feed)
-        paths = sound(((o.path, o.sums) for o in outputs), record.schema.name)
-        if paths and step.shape.each:
-            yield from each(record, ((path, step.after) for path in paths), after)
-        elif paths and (change := delta(record, paths)).num_rows:
-            yield step.upto, change
+        if step.published_us is not None and after < step.upto <= upto:
+            yield from of_step(catalog, record, step, after)
+
+
+def of_step(catalog: Catalog, record: ViewRecord, step: StepRecord, after: int) -> Iterator[tuple[int, pa.Table]]:
+    """(commit, delta with ``_w``) of a view version in a published step, as ``follow`` gives them; none for no change.
+
+    ``after``: only of later commits, where the step has each of them apart.
+    """
+    outputs = catalog.outputs(step.number - 1, step.number, record.feed)
+    paths = sound(((o.path, o.sums) for o in outputs), record.schema.name)
+    if paths and step.shape.each:
+        yield from each(record, ((path, step.after) for path in paths), after)
+    elif paths and (change := delta(record, paths)).num_rows:
+        yield step.upto, change
 
 
 def _swapped(before: pa.Table, after: pa.Table) -> list[pa.Table]:

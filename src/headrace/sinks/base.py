@@ -17,8 +17,12 @@ class Sink(ABC):
     name: str
     quarantined: Mapping[str, int]
     """View -> its rows that the store cannot hold: they are in its quarantine. Known once it is open."""
+    quarantine: tuple[str, str] = "its store cannot hold", "its table headrace_quarantine"
+    """What is said of those rows to the user, and where he finds them."""
     anew: str = ""
     """Why what the store held at ``open`` was not of this log; empty when it was, or when there was nothing."""
+    apart = False
+    """Whether every published step comes by itself, rather than several as one when the sink is behind."""
 
     @abstractmethod
     def open(self, end: int | None = None) -> int | None:
@@ -38,6 +42,13 @@ class Sink(ABC):
     @abstractmethod
     def held(self) -> dict[str, int]:
         """The views the store holds for this sink, each with its version."""
+
+    def ready(self) -> bool:
+        """Whether it takes a delivery now. Asked before each, and from time to time when there is none.
+
+        What waits in it for its time is done here. Raises as ``write`` does.
+        """
+        return True
 
     @abstractmethod
     def write(self, delivery: Delivery) -> None:

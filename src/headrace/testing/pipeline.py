@@ -76,7 +76,7 @@ class Pipeline:
             check_name(kind, name)
         from headrace.engine.session import open_session
 
-        session = spark if spark is not None else open_session(chosen)
+        session = spark if spark is not None else open_session(chosen, brief=True)
         offered = relations(session, tables, keys or {})
         definitions = [ViewDefinition(name, sql) for name, sql in views.items()]
         self._open(session, chosen, offered, definitions, now, user_functions(functions or {}))
@@ -90,7 +90,7 @@ class Pipeline:
         from headrace.engine.session import open_session
 
         made = cls.__new__(cls)
-        session = spark if spark is not None else open_session(settings)
+        session = spark if spark is not None else open_session(settings, brief=True)
         made._open(session, settings, dict(tables), list(views), now, functions or user_functions({}))
         return made
 

@@ -76,7 +76,7 @@ def show(answer: Mapping[str, Any]) -> None:
                 display.say(f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.plain(warning)}")
             for of, rows in (item.get("quarantined") or {}).items():
                 name = display.paint(display.plain(item["name"]), "bold red")
-                display.say(f"  {name}: {_quarantined(kind, display.plain(of), rows)}")
+                display.say(f"  {name}: {_quarantined(kind, item, display.plain(of), rows)}")
 
 
 def _pressure(item: Mapping[str, Any]) -> Iterator[str]:
@@ -91,9 +91,10 @@ def _pressure(item: Mapping[str, Any]) -> Iterator[str]:
         yield f"dropped {requests} since it was started, {display.size(item['dropped_bytes'])} (when_full: drop)"
 
 
-def _quarantined(kind: str, of: str, rows: int) -> str:
+def _quarantined(kind: str, item: Mapping[str, Any], of: str, rows: int) -> str:
     if kind == "sinks":
-        return f"its store cannot hold {display.counted(rows, 'row')} of {of}; see its table headrace_quarantine"
+        told = item["quarantine"]
+        return f"{told['what']} {display.counted(rows, 'row')} of {of}; see {told['where']}"
     if kind == "views":
         return f"it goes on without {display.counted(rows, 'row')}; see `headrace quarantine list {of}`"
     return f"{of} could not take {display.counted(rows, 'change')}; see `headrace quarantine list {of}`"

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +15,12 @@ import typer
 
 from headrace.cli import display
 from headrace.cli.options import JsonOption, ProjectOption, folder
+from headrace.cli.sentences import sentence
 
 if TYPE_CHECKING:
     from rich.status import Status
 
+    from headrace.control.up import Beside
     from headrace.model.definition import Project
 
 EPILOG = """
@@ -44,7 +46,7 @@ def run(
     """Run the project until Ctrl-C, or with --once until it is up to date.
 
     It follows the sources, keeps the views up to date and delivers them to the sinks. It takes the definitions
-    as they are in the folder now.
+    as they are in the folder now. Once it is up, it serves the page and the API, at the address that it tells.
 
     Ctrl-C, SIGTERM or `headrace stop` end it after the step it is in; a second Ctrl-C at once. Even SIGKILL
     loses nothing that was acknowledged.
@@ -67,12 +69,25 @@ def run(
     try:
         status = up.run(
             definitions, stopping, on_event=told.event, on_ready=told.ready, on_tick=told.tick, once=once,
-            as_copy=as_copy,
+            as_copy=as_copy, beside=() if once else _beside(definitions, told.event),
         )  # fmt: skip
         if once and not stopping.is_set():
             told.done(status)
     finally:
         told.end()
+
+
+def _beside(definitions: Project, tell: Callable[[Mapping[str, Any]], None]) -> list[Beside]:
+    """What the project serves: the page and the API, and PostgreSQL's protocol where it is asked for."""
+    from headrace.api.postgres.beside import PsqlServer
+    from headrace.api.server import ApiServer
+
+    settings, found = definitions.settings, list["Beside"]()
+    if settings.api.enabled:
+        found.append(ApiServer(definitions, tell))
+    if settings.psql is not None:
+        found.append(PsqlServer(definitions, settings.psql, tell))
+    return found
 
 
 class _Told:
@@ -114,9 +129,9 @@ class _Told:
         elif self._live is not None and event.get("event") == "starting":
             pass  # the live line says so already
         elif event.get("error"):
-            display.say(f"{_event_text(event)}: {display.error_text(event['error'])}", error=True)
+            display.say(f"{sentence(event)}: {display.error_text(event['error'])}", error=True)
         else:
-            display.say(_event_text(event))
+            display.say(sentence(event))
 
     def ready(self, status: Mapping[str, Any]) -> None:
         self.take_signals()
@@ -194,15 +209,6 @@ def copying(one: Mapping[str, Any]) -> str:
     return display.progress({**one, "text": f"copying {one['table']}, rows"})
 
 
-def _event_text(event: Mapping[str, Any]) -> str:
-    """The event's own text, or its name and values: ``source.started: source=shop, tables=orders, lines``."""
-    if event.get("text"):
-        return display.plain(event["text"])
-    values = {name: value for name, value in event.items() if name not in ("event", "error")}
-    words = [f"{name}={', '.join(map(str, v)) if isinstance(v, list) else v}" for name, v in values.items()]
-    return display.plain(": ".join(part for part in (str(event.get("event", "event")), " ".join(words)) if part))
-
-
 def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
     tables = item.get("tables")
     parts = [
@@ -214,4 +220,4 @@ def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
         str(item["state"]) if item.get("state") not in (None, "running", "live") else "",
         display.error_text(item.get("error") or item.get("reason") or ""),
     ]
-    return display.plain(f"  {kind:<6} {item['name']}  " + "  ".join(part for part in parts if part))
+    return display.plain("  ".join(part for part in (f"  {kind:<6} {item['name']}", *parts) if part))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from headrace.formats.options import validate
 from headrace.formats.secrets import resolve
 from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.json import exact_rule, nearest
-from headrace.governance.kept import OWNERS_FILE
+from headrace.governance.kept import OWNERS_FILE, kept_token
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, Finding
 from headrace.model.schema import Relation
@@ -33,11 +34,12 @@ from headrace.sources.connectors.http.transactions import (
     merge,
     read_transaction,
 )
+from headrace.web.listening import hosts, listen
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.sources.connectors.http.server import PushServer
+    from headrace.web.server import ServerThread
 
 BATCH_TRANSACTIONS = 5_000
 BATCH_ROWS = 200_000
@@ -70,7 +72,7 @@ class HttpSource(Source):
         self._known = self._relations_known()
         self._declared = frozenset(table for table, given in self.options.tables.items() if given.columns)
         self._exact = any(exact_numbers(relation.columns) for relation in self._known.values())
-        self._server: PushServer | None = None
+        self._server: ServerThread | None = None
         self._polled: dict[int, tuple[TransactionBatch, list[Submission]]] = {}
         self._count = 0  # transactions taken since ever
         self._last: dict[str, Any] = {}  # the position that the log held last, when this process started
@@ -90,13 +92,12 @@ class HttpSource(Source):
         yield from super().examine(wanted)
         if not self.options.listen:
             return
-        from headrace.sources.connectors.http import server
-
         for option, configured in (("token", self.options.token), ("read_token", self.options.read_token)):
             if configured is not None:
                 self._resolved(option, configured)
-        server.listen(self.options.host, self.options.port, self.where).close()
-        yield Finding(OK, f"port {self.options.port} on {self.options.host} is free")
+        self._listener().close()
+        port = f"port {self.options.port}" if self.options.port else "some port"
+        yield Finding(OK, f"{port} on {self.options.host} is free")
 
     def start(self, tables: frozenset[str], position: str | None) -> None:
         """Listen, at first or again after ``close``. Raises ``HeadraceError``: source.port, source.no_table, config."""
@@ -105,17 +106,23 @@ class HttpSource(Source):
         self._last = json.loads(position) if position else {}
         self._count = self._last.get("n", 0)
         if self.options.listen:
-            from headrace.sources.connectors.http import server
+            from headrace.sources.connectors.http.server import make_app
+            from headrace.web.server import ServerThread
 
-            listener = server.listen(self.options.host, self.options.port, self.where)
-            hosts = frozenset({"localhost", "127.0.0.1", "::1", self.options.host})
+            listener = self._listener()
             try:
-                app = server.make_app(self, self.token(), self.read_token(), self.options.max_body, hosts)
-                self._server = server.PushServer(app, listener)
+                app = make_app(self, self.token(), self.read_token(), self.options.max_body, hosts(self.options.host))
+                self._server = ServerThread(app, listener)
             except BaseException:
                 listener.close()
                 raise
             self.port = self._server.port
+
+    def _listener(self) -> socket.socket:
+        """Raises ``HeadraceError`` (source.port)."""
+        host, port = self.options.host, self.options.port
+        other = f"stop it, or set another port here: port: {port + 1 if port < 65535 else 7071}"
+        return listen(host, port, self.where, code="source.port", next=other)
 
     def add(self, tables: frozenset[str]) -> None:
         """Nothing to do but to know the tables: what is pushed is logged from the start."""
@@ -246,8 +253,6 @@ class HttpSource(Source):
         if self.options.auth == "none":
             return None
         if configured is None:
-            from headrace.sources.connectors.http.server import kept_token
-
             return kept_token(kept)
         return self._resolved(option, configured)
 

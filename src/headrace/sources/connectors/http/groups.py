@@ -14,18 +14,12 @@ from starlette.concurrency import run_in_threadpool
 from headrace.model.errors import HeadraceError
 from headrace.sources.base import GroupReading
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
+from headrace.web.status import answer
 
 BODY_BYTES = 1 << 20  # of a request that names deliveries
 WAIT_MAX_S = 60.0
 READERS = 64  # that wait at once
 LOOK_S = (0.01, 0.25)  # between two looks for something to deliver: at first, and after a while
-STATUS = {
-    "group.unknown": 404,
-    "group.letter": 404,
-    "group.invalid": 400,
-    "group.lease": 409,
-    "group.position": 410,
-}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -43,7 +37,7 @@ def routes(source: GroupSource, allowed: Callable[[Request], None]) -> tuple[tup
 
     async def entries(request: Request) -> Response:
         allowed(request)
-        return _answer({"groups": await run_in_threadpool(_groups(source).entries)})
+        return answer(200, {"groups": await run_in_threadpool(_groups(source).entries)})
 
     async def read(request: Request) -> Response:
         allowed(request)
@@ -67,7 +61,7 @@ def routes(source: GroupSource, allowed: Callable[[Request], None]) -> tuple[tup
         def work() -> int:
             return groups.ack(name, *ids) if ids else groups.ack_upto(name, asked["upto"], asked.get("consumer", ""))
 
-        return _answer({"acknowledged": await run_in_threadpool(work)})
+        return answer(200, {"acknowledged": await run_in_threadpool(work)})
 
     async def nack(request: Request) -> Response:
         allowed(request)
@@ -78,7 +72,7 @@ def routes(source: GroupSource, allowed: Callable[[Request], None]) -> tuple[tup
             delay_s, reason = asked.get("delay", 0.0), asked.get("reason", "")
             return _groups(source).nack(name, *ids, delay_s=delay_s, reason=reason)
 
-        return _answer({"given_back": await run_in_threadpool(work)})
+        return answer(200, {"given_back": await run_in_threadpool(work)})
 
     async def extend(request: Request) -> Response:
         allowed(request)
@@ -88,7 +82,7 @@ def routes(source: GroupSource, allowed: Callable[[Request], None]) -> tuple[tup
         def work() -> int:
             return _groups(source).extend(name, *ids, lease_s=asked.get("lease"))
 
-        return _answer({"extended": await run_in_threadpool(work)})
+        return answer(200, {"extended": await run_in_threadpool(work)})
 
     return (
         ("GET", "/groups", entries), ("POST", "/groups/{name}/read", read), ("POST", "/groups/{name}/ack", ack),
@@ -103,7 +97,7 @@ async def _read(request: Request, source: GroupSource, name: str, consumer: str,
         found = await run_in_threadpool(groups.read_now, name, consumer, most)
         left = end - time.monotonic()
         if found or left <= 0:
-            return _answer({"deliveries": [delivery.as_dict() for delivery in found]})
+            return answer(200, {"deliveries": [delivery.as_dict() for delivery in found]})
         if source.queue.closed:
             raise stopped()
         if await request.is_disconnected():
@@ -156,10 +150,6 @@ def _named(asked: dict[str, Any]) -> list[str]:
     if not ids:
         raise _bad('"ids" is missing')
     return ids
-
-
-def _answer(content: dict[str, Any]) -> Response:
-    return Response(orjson.dumps(content), 200, None, "application/json")
 
 
 def _bad(what: str, example: str = "") -> HeadraceError:

@@ -1,22 +1,15 @@
-"""The HTTP side of the source: routes, the token, and a server in a thread of its own."""
+"""The HTTP side of the source: routes and the token."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import hmac
-import os
-import secrets
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
-import orjson
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -25,29 +18,10 @@ from headrace.sources.base import DROP, WAIT, Answers, GroupReading
 from headrace.sources.connectors.http import groups
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
 from headrace.sources.connectors.http.transactions import Kept, Submission
+from headrace.web.status import Refused, answer, refusal
 
 INLINE_BYTES = 64 << 10  # bodies up to this size are parsed on the event loop, larger ones beside it
-_STATUS = {
-    "source.auth": 401,
-    "source.request": 400,
-    "source.key": 409,
-    "source.busy": 503,
-    "log.full": 503,
-    "log.failed": 503,
-    "wait.token": 400,
-    "wait.timeout": 504,
-    "wait.busy": 503,
-    "view.unknown": 404,
-    "view.failed": 409,
-    "sink.unknown": 404,
-    "sink.fenced": 409,
-    "project.not_running": 503,
-    "internal": 500,
-    **groups.STATUS,
-}
 _LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
-TOKEN_PREFIX = "headrace_"  # a token is known as one where it must not be, and is no option of a command line
-_STARTUP_S = 10.0
 WAIT_S, WAIT_MAX_S = 60.0, 600.0  # how long a client waits for a write, unless it says so
 HELD_LOOK_S = (0.005, 0.1)  # between two looks for room in the queue
 STALLED_S = 30.0  # a client that sends nothing of its body for so long is not waited for
@@ -86,7 +60,7 @@ def make_app(
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if token is None and kind not in ("application/json", *_LINES):
             # Any web page may make a browser send other types here; these two it may not.
-            raise _Refused(415, _bad(f"the content type must be application/json, not '{kind}'"))
+            raise Refused(415, _bad(f"the content type must be application/json, not '{kind}'"))
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= 200:
             raise _bad("an Idempotency-Key has 1 to 200 characters")
@@ -101,15 +75,15 @@ def make_app(
             source.queue.release(len(body))
             raise
         first = await asyncio.wrap_future(accepted.future)
-        return _answer(200, _receipt(first, submission, accepted is not submission))
+        return answer(200, _receipt(first, submission, accepted is not submission))
 
     async def tables(request: Request) -> Response:
         _authorise(request, token, allowed)
-        return _answer(200, {"tables": source.describe()})
+        return answer(200, {"tables": source.describe()})
 
     async def frontier(request: Request) -> Response:
         _authorise(request, token, allowed)
-        return _answer(200, _without_rows(await run_in_threadpool(_answers(source).frontier)))
+        return answer(200, _without_rows(await run_in_threadpool(_answers(source).frontier)))
 
     async def wait(request: Request) -> Response:
         _authorise(request, token, allowed)
@@ -118,7 +92,7 @@ def make_app(
         return await _waited(request, source.queue, work)
 
     async def health(request: Request) -> Response:
-        return _answer(200, {"status": "ok", "source": source.name, "waiting": len(source.queue)})
+        return answer(200, {"status": "ok", "source": source.name, "waiting": len(source.queue)})
 
     # Plain routes: FastAPI's parameter machinery costs more than a small push.
     app.add_route("/transactions", _guarded(transactions), methods=["POST"])
@@ -135,26 +109,18 @@ class _Gone(Exception):
     """The client of a wait has left, or the source is stopping."""
 
 
-class _Refused(Exception):
-    """An error with a status of its own."""
-
-    def __init__(self, status: int, error: HeadraceError) -> None:
-        super().__init__(str(error))
-        self.status, self.error = status, error
-
-
 def _guarded(handler: Handler) -> Handler:
     async def guarded(request: Request) -> Response:
         try:
             return await handler(request)
-        except _Refused as refused:
-            return _answer(refused.status, refused.error.as_dict())
+        except Refused as refused:
+            return refusal(refused)
         except Kept as kept:
-            return _answer(202, {"quarantined": kept.id, "error": kept.error.as_dict()})
+            return answer(202, {"quarantined": kept.id, "error": kept.error.as_dict()})
         except HeadraceError as error:
             if error.code == "source.dropped":
-                return _answer(202, {"dropped": True, "error": error.as_dict()})
-            return _answer(_STATUS.get(error.code, 422), error.as_dict())
+                return answer(202, {"dropped": True, "error": error.as_dict()})
+            return refusal(error)
 
     return guarded
 
@@ -166,7 +132,6 @@ def _authorise(request: Request, token: str | None, hosts: frozenset[str] | None
             what = "the token is wrong" if given else "the request has no token"
             raise HeadraceError("source.auth", what, next="send the header 'Authorization: Bearer TOKEN'")
     elif hosts is not None and request.url.hostname not in hosts:
-        # A web page's own name may be pointed at the loopback; its requests still carry that name.
         raise HeadraceError("source.auth", f"requests for the host '{request.url.hostname}' are not answered")
 
 
@@ -222,7 +187,7 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise _Refused(408, _bad(f"nothing of the body came for {STALLED_S:g} s")) from None
+            raise Refused(408, _bad(f"nothing of the body came for {STALLED_S:g} s")) from None
         yield chunk
 
 
@@ -269,20 +234,20 @@ async def _waited(
         if over.is_set():
             raise _Gone
 
-    def answer() -> dict[str, Any] | None:
+    def waited() -> dict[str, Any] | None:
         try:
             return work(progress)
         except _Gone:
             return None
 
-    waiting = asyncio.ensure_future(run_in_threadpool(answer))
+    waiting = asyncio.ensure_future(run_in_threadpool(waited))
     try:
         while not (await asyncio.wait({waiting}, timeout=GONE_S))[0]:
             if queue.closed:
                 raise stopped()
             if await request.is_disconnected():
                 return Response(status_code=499)  # read by nobody
-        return _answer(200, await waiting or {})
+        return answer(200, await waiting or {})
     except HeadraceError as error:
         if error.code == "view.failed":  # see _without_rows
             raise HeadraceError(error.code, error.what, where=error.where, next=error.next) from error
@@ -300,83 +265,14 @@ def _receipt(first: int, submission: Submission, repeated: bool) -> dict[str, An
     return {**known, "repeated": True} if repeated or submission.skipped or not first else known
 
 
-def _answer(status: int, content: dict[str, Any]) -> Response:
-    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status)
-    return Response(orjson.dumps(content), status, headers, "application/json")
-
-
 def _bad(what: str, example: str = "") -> HeadraceError:
     return HeadraceError("source.request", what, next=example)
 
 
-def _too_large(limit: int) -> _Refused:
+def _too_large(limit: int) -> Refused:
     error = HeadraceError(
         "source.request",
         f"the request is larger than {limit} bytes",
         next="push smaller requests, or raise max_body in the source's options",
     )
-    return _Refused(413, error)
-
-
-class PushServer:
-    """A server that listens from its making on, and answers from a thread until ``close``."""
-
-    def __init__(self, app: FastAPI, listener: socket.socket) -> None:
-        self.port: int = listener.getsockname()[1]
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none", loop="asyncio",
-            timeout_keep_alive=75, timeout_graceful_shutdown=2, server_header=False,
-        )  # fmt: skip
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [listener]}, name="headrace-http", daemon=True
-        )
-        self._thread.start()
-        deadline = time.monotonic() + _STARTUP_S
-        while not self._server.started and self._thread.is_alive() and time.monotonic() < deadline:
-            time.sleep(0.005)
-        if not self._server.started:
-            raise HeadraceError("internal", "the HTTP server did not start")
-
-    def close(self) -> None:
-        """Stop listening; requests that are being answered get two seconds."""
-        self._server.should_exit = True
-        self._thread.join(timeout=5)
-
-
-def listen(host: str, port: int, where: str) -> socket.socket:
-    """A listening socket. Raises ``HeadraceError`` (source.port)."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio turns Nagle off; else every answer waits 40 ms for a delayed acknowledgement.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(1024)
-    except OSError as error:
-        listener.close()
-        taken = error.errno == errno.EADDRINUSE
-        raise HeadraceError(
-            "source.port",
-            f"port {port} on {host} is taken" if taken else f"cannot listen on port {port} of {host}",
-            where=where,
-            why="another process listens there" if taken else error.strerror or str(error),
-            next=f"stop it, or set another port here: port: {port + 1 if port < 65535 else 7071}",
-        ) from None
-    return listener
-
-
-def kept_token(path: Path) -> str:
-    """The token in that file, readable by its owner alone; made at the first call."""
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        pass
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600, exist_ok=False)
-    partial.write_text(token + "\n", encoding="utf-8")
-    partial.replace(path)
-    return token
+    return Refused(413, error)

@@ -1,0 +1,75 @@
+"""What a request for rows asks: ``column=op.value``, ``order=a.desc,b``, ``select=a,b``, ``limit``, ``offset``; and how
+deep the values of a request may be."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from headrace.model.errors import HeadraceError
+from headrace.serve.questions import OPERATORS, Filter, Rows
+
+RESERVED = ("order", "select", "limit", "offset", "at", "format")
+ROWS = 100  # unless it says how many
+DEPTH_MAX = 32  # of lists and objects inside each other: what writes JSON has an end to its stack
+
+
+def shallow(value: Any) -> Any:
+    """The value of a request. Raises ``ValueError`` for one that is too deep."""
+    level, depth = [value], 0
+    while level := [inner for each in level for inner in _inside(each)]:
+        depth += 1
+        if depth > DEPTH_MAX:
+            raise ValueError(f"lists and objects stand more than {DEPTH_MAX} deep inside each other")
+    return value
+
+
+Shallow = Annotated[Any, AfterValidator(shallow)]
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def rows(pairs: Iterable[tuple[str, str]], limit: int, offset: int) -> Rows:
+    """The question of a query string's pairs. Raises ``HeadraceError``: api.request."""
+    filters, order, select = list[Filter](), list[tuple[str, bool]](), list[str]()
+    for name, value in pairs:
+        if name == "order":
+            order += [_ordered(part) for part in _words(name, value)]
+        elif name == "select":
+            select += _words(name, value)
+        elif name not in RESERVED:
+            filters.append(_filter(name, value))
+    return Rows(tuple(filters), tuple(order), tuple(select), limit, offset)
+
+
+def _filter(column: str, text: str) -> Filter:
+    operator, dot, value = text.partition(".")
+    if not dot or operator not in OPERATORS:
+        raise HeadraceError(
+            "api.request", f"'{column}={text}' is no filter",
+            why=f"a filter is COLUMN=OPERATOR.VALUE; operators: {', '.join(OPERATORS)}", next=f"{column}=eq.{text}",
+        )  # fmt: skip
+    if operator == "in":
+        return Filter(column, operator, _words(column, value.removeprefix("(").removesuffix(")")))
+    return Filter(column, operator, value)
+
+
+def _ordered(part: str) -> tuple[str, bool]:
+    """(column, descending)."""
+    column, dot, way = part.rpartition(".")
+    if dot and way in ("asc", "desc"):
+        return column, way == "desc"
+    return part, False
+
+
+def _words(name: str, text: str) -> list[str]:
+    """Parts of a list; one with a comma in it stands in double quotes."""
+    found = next(csv.reader([text], strict=True), []) if text else []
+    if not all(found) and name in ("order", "select"):
+        raise HeadraceError("api.request", f"'{name}={text}' has an empty part", next=f"{name}=COLUMN,COLUMN")
+    return found

@@ -1,0 +1,63 @@
+"""The types of parameters of which a client declares none: those of the columns that they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from headrace.api.postgres.types import INT8, of_spark
+from headrace.serve.questions import Described
+
+_BETWEEN = ("input", "lower", "upper")
+
+
+def compared(statement: Mapping[str, Any], relations: Iterable[Described]) -> dict[int, int]:
+    """Object ids of types by the number of the parameter, as far as the SELECT decides them."""
+    known: dict[str, set[int]] = {}
+    for relation in relations:
+        for column in relation.columns:
+            known.setdefault(column.name.lower(), set()).add(of_spark(column.type).oid)
+    found: dict[int, int] = {}
+    for sides in _sides(statement):
+        oids = {oid for side in sides for oid in known.get(_column(side), ())}
+        if len(oids) == 1:
+            found |= dict.fromkeys(filter(None, map(_number, sides)), next(iter(oids)))
+    return found | dict.fromkeys(filter(None, map(_number, _limits(statement))), INT8.oid)
+
+
+def _sides(part: Any) -> Iterator[list[Mapping[str, Any]]]:
+    """The expressions of each comparison, IN and BETWEEN, at any depth."""
+    if isinstance(part, list):
+        for each in part:
+            yield from _sides(each)
+    elif isinstance(part, dict):
+        if part.get("class") == "COMPARISON":
+            yield [part["left"], part["right"]]
+        elif part.get("class") == "BETWEEN":
+            yield [part[name] for name in _BETWEEN]
+        elif part.get("type") == "COMPARE_IN":
+            yield part["children"]
+        for each in part.values():
+            yield from _sides(each)
+
+
+def _limits(part: Any) -> Iterator[Mapping[str, Any]]:
+    """What LIMIT and OFFSET count, at any depth."""
+    if isinstance(part, list):
+        for each in part:
+            yield from _limits(each)
+    elif isinstance(part, dict):
+        if part.get("type") == "LIMIT_MODIFIER":
+            yield from (part[name] for name in ("limit", "offset") if part.get(name))
+        for each in part.values():
+            yield from _limits(each)
+
+
+def _column(expression: Mapping[str, Any]) -> str:
+    return str(expression["column_names"][-1]).lower() if expression["class"] == "COLUMN_REF" else ""
+
+
+def _number(expression: Mapping[str, Any]) -> int:
+    """Of a parameter; 0 for anything else."""
+    named = expression["identifier"] if expression["class"] == "PARAMETER" else ""
+    return int(named) if named.isdecimal() else 0

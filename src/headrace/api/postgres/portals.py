@@ -1,0 +1,196 @@
+"""Answers that are ready to be sent: rows, all or some at a time, or the tag of a command alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pygwire.messages import (
+    CommandComplete,
+    CopyDone,
+    CopyOutResponse,
+    FieldDescription,
+    NoData,
+    PGMessage,
+    PortalSuspended,
+    RowDescription,
+)
+
+from headrace.api.postgres import rows
+from headrace.api.postgres.reading import ResultColumn
+from headrace.api.postgres.statements import Copy
+from headrace.api.postgres.types import TEXT
+from headrace.api.postgres.wire import Wire
+from headrace.model.errors import HeadraceError
+
+Check = Callable[[], None]  # raises when the statement was canceled
+
+
+class Source(Protocol):
+    """Rows to send."""
+
+    @property
+    def columns(self) -> Sequence[ResultColumn]:
+        """Known before the first row."""
+
+    def batches(self, forms: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The rows in parts; an empty part: send what there is now."""
+
+    def interrupt(self) -> None:
+        """End it from another thread, soon."""
+
+    def close(self) -> None: ...
+
+
+class Told:
+    """Rows that are at hand: text columns."""
+
+    def __init__(self, columns: Sequence[ResultColumn], values: Sequence[Sequence[str | None]]) -> None:
+        self.columns = columns
+        self._values = values
+
+    def batches(self, forms: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        arrays = [pa.array(column, pa.string()) for column in zip(*self._values, strict=True)]
+        if arrays:
+            yield pa.RecordBatch.from_arrays(arrays, names=[str(number) for number in range(len(arrays))])
+
+    def interrupt(self) -> None:
+        """It is at its end at once."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Portal:
+    """A source in the forms that were asked for. ``tag`` goes before the number of rows."""
+
+    def __init__(self, source: Source, forms: Sequence[int] = (), tag: str = "SELECT") -> None:
+        count = len(source.columns)
+        if len(forms) not in (0, 1, count) or any(form not in (0, 1) for form in forms):
+            raise HeadraceError("psql.protocol", f"{len(forms)} formats for {count} columns")
+        self.forms = list(forms) if len(forms) == count else list(forms or (0,)) * count
+        self.source, self.tag = source, tag
+        self._kinds = [column.type for column in source.columns]
+        self._parts: Iterator[pa.RecordBatch] | None = None
+        self._left: pa.RecordBatch | None = None
+        self._done = False
+
+    def description(self) -> PGMessage:
+        return described(self.source.columns, self.forms)
+
+    def send(self, wire: Wire, most: int, check: Check) -> int:
+        """Send the rows, at most ``most`` of them unless that is 0, and how it ended; how many rows."""
+        count = 0
+        for part in self.take(most):
+            check()
+            count += part.num_rows
+            wire.write(rows.data_rows(part, self._kinds, self.forms))
+            if not part.num_rows:
+                wire.flush()
+        check()
+        suspended = most and count == most and not self._done
+        wire.write(PortalSuspended() if suspended else CommandComplete(tag=f"{self.tag} {count}"))
+        return count
+
+    def copy(self, wire: Wire, form: Copy, check: Check) -> None:
+        """Send all rows as COPY does."""
+        binary = form.form == "binary"
+        self.forms = [int(binary)] * len(self._kinds)
+        wire.write(CopyOutResponse(overall_format=int(binary), col_formats=self.forms))
+        lines = rows.csv_lines if form.form == "csv" else rows.text_lines
+        if binary:
+            wire.write(rows.copy_lines(pa.array([rows.COPY_HEAD], pa.binary())))
+        elif form.header:
+            titles = pa.RecordBatch.from_arrays(
+                [pa.array([column.name]) for column in self.source.columns],
+                names=[str(i) for i in range(len(self._kinds))],
+            )
+            wire.write(rows.copy_lines(lines(titles, [TEXT] * len(self._kinds), form.delimiter, form.null)))
+        count = 0
+        for part in self.take(0):
+            check()
+            count += part.num_rows
+            if binary:
+                wire.write(rows.data_rows(part, self._kinds, self.forms, rows.COPY_DATA))
+            elif part.num_rows:
+                wire.write(rows.copy_lines(lines(part, self._kinds, form.delimiter, form.null)))
+            if not part.num_rows:
+                wire.flush()
+        check()
+        if binary:
+            wire.write(rows.copy_lines(pa.array([rows.COPY_END], pa.binary())))
+        wire.write(CopyDone(), CommandComplete(tag=f"COPY {count}"))
+
+    def close(self) -> None:
+        self._parts, self._left = None, None
+        self.source.close()
+
+    def begin(self, forms: Sequence[int]) -> None:
+        """In which forms its rows will be taken. Raises ``sql.refused`` once others were."""
+        if self._parts is not None and list(forms) != self.forms:
+            raise HeadraceError("sql.refused", "a cursor's rows are fetched all as text or all in binary form")
+        self.forms = list(forms)
+
+    def interrupt(self) -> None:
+        """End it from another thread."""
+        self.source.interrupt()
+
+    def take(self, most: int | None) -> Iterator[pa.RecordBatch]:
+        """What follows, cut off after ``most`` rows unless that is 0 or None; what is cut off comes the next time."""
+        most = most or 0
+        if self._parts is None:
+            self._parts = self.source.batches(self.forms)
+        wanted = most
+        while not self._done:
+            part, self._left = self._left, None
+            if part is None:
+                part = next(self._parts, None)
+            if part is None:
+                self._done = True
+                return
+            if most and part.num_rows > wanted:
+                self._left, part = part.slice(wanted), part.slice(0, wanted)
+            wanted -= part.num_rows
+            yield part
+            if most and not wanted:
+                return
+
+
+class Fetched:
+    """The next rows of a cursor: ``count``, or all that are left for None."""
+
+    def __init__(self, cursor: Portal, count: int | None) -> None:
+        self._cursor, self._count = cursor, count
+        self.columns = cursor.source.columns
+
+    def batches(self, forms: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Raises ``sql.refused`` when other forms are asked for than at the first time."""
+        self._cursor.begin(forms)
+        return iter(()) if self._count == 0 else self._cursor.take(self._count)
+
+    def interrupt(self) -> None:
+        self._cursor.interrupt()
+
+    def close(self) -> None:
+        """The cursor stays."""
+
+
+def described(columns: Sequence[ResultColumn], forms: Sequence[int]) -> PGMessage:
+    """RowDescription, or NoData for what gives no rows."""
+    if not columns:
+        return NoData()
+    return RowDescription(
+        fields=[
+            FieldDescription(
+                name=column.name, type_oid=column.type.oid, type_size=column.type.size,
+                type_modifier=column.type.modifier, format_code=form,
+            )
+            for column, form in zip(columns, forms, strict=True)
+        ]
+    )  # fmt: skip
+
+
+def told(names: Sequence[str], values: Sequence[Sequence[Any]]) -> Told:
+    """Rows of text under these names."""
+    return Told([ResultColumn(name, TEXT) for name in names], values)

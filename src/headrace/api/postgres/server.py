@@ -1,0 +1,199 @@
+"""The server that speaks PostgreSQL's protocol: a thread for each connection, and a bound on how many there are."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import secrets
+import socket
+import ssl
+import threading
+from pathlib import Path
+from urllib.parse import quote
+
+from pygwire.messages import BackendKeyData, CancelRequest
+
+from headrace.api.postgres import sqlstate
+from headrace.api.postgres.reading import Reader
+from headrace.api.postgres.session import Session
+from headrace.api.postgres.startup import Authenticate, Began, begin
+from headrace.api.postgres.wire import Gone, Malformed, Wire
+from headrace.model.definition import PsqlSettings
+from headrace.model.errors import HeadraceError
+from headrace.serve.questions import Questions
+
+STARTING = 32  # connections that have not said who they are yet; more wait to be accepted
+STOP_S = 5.0  # a connection has so long to end
+
+_log = logging.getLogger(__name__)
+
+
+class PostgresServer:
+    """Answers what ``questions`` can; ``authenticate`` None: whoever connects may read all.
+
+    ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE.
+    """
+
+    def __init__(
+        self, questions: Questions, project: str, folder: Path, settings: PsqlSettings,
+        authenticate: Authenticate | None,
+    ) -> None:  # fmt: skip
+        self._questions, self._project, self._folder, self._settings = questions, project, folder, settings
+        self._authenticate = authenticate
+        self._tls = _tls(folder, settings)
+        self._listener: socket.socket | None = None
+        self._reader: Reader | None = None
+        self._lock = threading.Lock()
+        self._wires: set[Wire] = set()
+        self._sessions: dict[int, tuple[bytes, Session]] = {}
+        self._threads: set[threading.Thread] = set()
+        self._numbers = itertools.count(1)
+        self._starting = threading.BoundedSemaphore(STARTING)
+        self._stopping = False
+
+    @property
+    def address(self) -> tuple[str, int]:
+        assert self._listener is not None
+        host, port = self._listener.getsockname()[:2]
+        return host, port
+
+    @property
+    def connections(self) -> int:
+        """How many there are that have said who they are."""
+        with self._lock:
+            return len(self._sessions)
+
+    @property
+    def url(self) -> str:
+        """For psql; the password is a token."""
+        host, port = self.address
+        return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{quote(self._project, safe='')}"
+
+    def start(self, listener: socket.socket) -> None:
+        """Answer who connects there, on threads. DuckDB begins with the first of them."""
+        self._listener = listener
+        thread = threading.Thread(target=self._accept, args=(listener,), name="psql", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def stop(self) -> None:
+        """End all connections."""
+        self._stopping = True
+        if self._listener is not None:
+            with contextlib.suppress(OSError):  # where a listener cannot be shut down, closing it is enough
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        with self._lock:
+            sessions, wires = [session for _, session in self._sessions.values()], list(self._wires)
+        for session in sessions:
+            session.stop()
+        for wire in wires:
+            wire.close()
+        for thread in list(self._threads):
+            thread.join(STOP_S)
+        if self._reader is not None:
+            self._reader.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while not self._stopping:
+            self._starting.acquire()
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                self._starting.release()
+                if self._stopping:
+                    return
+                threading.Event().wait(0.1)  # out of file descriptors, say: it may pass
+                continue
+            thread = threading.Thread(target=self._serve, args=(connection,), name="psql connection", daemon=True)
+            with self._lock:
+                self._threads.add(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        wire = Wire(connection)
+        with self._lock:
+            self._wires.add(wire)
+        try:
+            began = self._begun(wire)
+            if began is not None:
+                self._run(wire, began)
+        except (Gone, TimeoutError):
+            pass
+        except Malformed as error:
+            self._tell(wire, HeadraceError("psql.protocol", str(error)))
+        except HeadraceError as error:
+            self._tell(wire, error)
+        except Exception as error:
+            _log.exception("psql: a connection failed")
+            self._tell(wire, error)
+        finally:
+            wire.close()
+            with self._lock:
+                self._wires.discard(wire)
+                self._threads.discard(threading.current_thread())
+
+    def _begun(self, wire: Wire) -> Began | None:
+        """Who is there, once it has said so in time; None when it came to cancel."""
+        try:
+            began = begin(wire, self._tls, wire.address, self._authenticate)
+        finally:
+            self._starting.release()
+        if isinstance(began, CancelRequest):
+            self._cancel(began)
+            return None
+        return began
+
+    def _run(self, wire: Wire, began: Began) -> None:
+        number, secret = next(self._numbers), secrets.token_bytes(4)
+        session = Session(wire, self._read(), began.asker, began.parameters, number, self._folder)
+        with self._lock:
+            if self._stopping:
+                raise HeadraceError("psql.stopped", "the server ends")
+            if len(self._sessions) >= self._settings.connections:
+                raise HeadraceError(
+                    "psql.busy", f"there are {self._settings.connections} connections, and no more are taken",
+                    next="end one, use a pool, or set psql.connections in headrace.yaml",
+                )  # fmt: skip
+            self._sessions[number] = (secret, session)
+        try:
+            session.greet(BackendKeyData(process_id=number, secret_key=secret))
+            session.serve()
+        finally:
+            with self._lock:
+                del self._sessions[number]
+
+    def _read(self) -> Reader:
+        with self._lock:
+            if self._reader is None:
+                self._reader = Reader(self._questions, self._project, self._settings.memory)
+            return self._reader
+
+    def _cancel(self, request: CancelRequest) -> None:
+        """Only who knows the secret ends another's statement; nobody learns whether it did."""
+        with self._lock:
+            secret, session = self._sessions.get(request.process_id, (b"", None))
+        if session is not None and secrets.compare_digest(secret, request.secret_key):
+            session.cancel()
+
+    def _tell(self, wire: Wire, error: Exception) -> None:
+        with contextlib.suppress(Gone):
+            wire.write(sqlstate.response(error, "FATAL"))
+            wire.flush()
+
+
+def _tls(folder: Path, settings: PsqlSettings) -> ssl.SSLContext | None:
+    if not settings.certificate:
+        return None
+    certificate, key = folder / settings.certificate, folder / settings.key
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise HeadraceError(
+            "config.invalid", "the certificate of psql cannot be used", where=f"{certificate}, {key}",
+            why=str(error), next="PEM files of a certificate and of its key without a password",
+        ) from error  # fmt: skip
+    return context

@@ -1,0 +1,467 @@
+"""One connection after its start: statements by the simple and by the extended protocol, in transactions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pygwire import TransactionStatus
+from pygwire.messages import (
+    Bind,
+    BindComplete,
+    Close,
+    CloseComplete,
+    CommandComplete,
+    Describe,
+    EmptyQueryResponse,
+    Execute,
+    Flush,
+    NoData,
+    NoticeResponse,
+    ParameterDescription,
+    ParameterStatus,
+    Parse,
+    ParseComplete,
+    PGMessage,
+    Query,
+    ReadyForQuery,
+    Sync,
+    Terminate,
+)
+
+from headrace.api.postgres import lexer, sqlstate, statements, values
+from headrace.api.postgres.cancelling import Cancelling
+from headrace.api.postgres.lexer import Token
+from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
+from headrace.api.postgres.reading import Asker, Reader, Result, ResultColumn, Transaction
+from headrace.api.postgres.rewrite import Rewritten, rewritten
+from headrace.api.postgres.settings import VERSION, Settings
+from headrace.api.postgres.subscribing import Subscription
+from headrace.api.postgres.types import TEXT, declared_in
+from headrace.api.postgres.wire import Gone, Malformed, Wire
+from headrace.model.errors import HeadraceError
+
+KEPT = 1_000  # prepared statements, and portals, of one connection at most
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Prepared:
+    """A statement that was parsed. ``columns``: as they were described to the client."""
+
+    tokens: list[Token]
+    statement: statements.Statement | None
+    declared: list[int]
+    columns: list[ResultColumn] | None = None
+
+
+@dataclass
+class Opened:
+    """A statement with its parameters: a portal, or a command, which runs when it is executed.
+
+    ``hold``: it stays when its transaction ends.
+    """
+
+    prepared: Prepared
+    bound: Sequence[Any]
+    portal: Portal | None = None
+    hold: bool = False
+
+
+class Session:
+    """Runs in a thread of its own; ``cancel`` and ``stop`` come from others."""
+
+    def __init__(
+        self, wire: Wire, reader: Reader, asker: Asker, parameters: Mapping[str, str], number: int, folder: Path
+    ) -> None:
+        self._wire, self._reader, self._asker, self._number, self._folder = wire, reader, asker, number, folder
+        self._settings = Settings(asker.user)
+        for name, value in parameters.items():
+            if name not in ("user", "database", "options", "replication") and not name.startswith("_pq_."):
+                self._settings.set(name, value)
+        self._prepared: dict[str, Prepared] = {}
+        self._portals: dict[str, Opened] = {}
+        self._transaction: Transaction | None = None
+        self._in_block = self._failed = self._skipping = False
+        self._cancelling = Cancelling()
+        self._stopped = False
+
+    def greet(self, secret: PGMessage) -> None:
+        """What a client is told before its first statement."""
+        self._wire.write(*(ParameterStatus(name=n, value=v) for n, v in self._settings.reported().items()), secret)
+        self._ready()
+
+    def serve(self) -> None:
+        """Until the client ends it, or ``stop``. Raises ``Gone``, ``Malformed``."""
+        try:
+            while not self._stopped:
+                message = self._wire.read(None)
+                if isinstance(message, Terminate):
+                    return
+                self._take(message)
+        finally:
+            self._end_transaction(everything=True)
+
+    def cancel(self, why: str = "the client asked for it") -> None:
+        """End the statement that is running, if one is."""
+        self._cancelling.cancel(why)
+
+    def stop(self) -> None:
+        """End it: the server ends."""
+        self._stopped = True
+        self.cancel("the server ends")
+
+    # ---- messages
+
+    def _take(self, message: PGMessage) -> None:
+        if self._skipping and not isinstance(message, Sync):
+            return
+        if isinstance(message, Query):
+            self._simple(message.query_string)
+        elif isinstance(message, Sync):
+            self._skipping = False
+            self._ready()
+        elif isinstance(message, Flush):
+            self._wire.flush()
+        elif step := self._steps.get(type(message)):
+            try:
+                step(self, message)
+            except Exception as error:
+                self._fail(error)
+                self._skipping = True
+        else:
+            raise Malformed(f"{type(message).__name__} is not taken here")
+
+    def _simple(self, text: str) -> None:
+        try:
+            found = lexer.split(text)
+            if not found:
+                self._wire.write(EmptyQueryResponse())
+            for tokens in found:
+                self._one(tokens)
+        except Exception as error:
+            self._fail(error)
+        self._ready()
+
+    def _one(self, tokens: list[Token]) -> None:
+        prepared = Prepared(tokens, statements.read(tokens), [])
+        opened = self._open(prepared, [], [])
+        if opened.portal is None:
+            self._command(opened)
+            return
+        try:
+            self._wire.write(opened.portal.description())
+            self._send(opened.portal, 0)
+        finally:
+            opened.portal.close()
+
+    def _parse(self, message: Parse) -> None:
+        found = lexer.split(message.query)
+        if len(found) > 1:
+            raise HeadraceError("sql.syntax", "a prepared statement is one statement", why=f"there are {len(found)}")
+        if message.statement and message.statement in self._prepared:
+            raise HeadraceError("psql.exists", f"there is a prepared statement '{message.statement}' already")
+        self._bounded(self._prepared, "prepared statements")
+        tokens = found[0] if found else []
+        statement = statements.read(tokens) if tokens else None
+        self._prepared[message.statement] = Prepared(tokens, statement, declared_in(tokens, message.param_types))
+        self._wire.write(ParseComplete())
+
+    def _bind(self, message: Bind) -> None:
+        prepared = self._known(message.statement)
+        forms = message.param_formats
+        if len(forms) not in (0, 1, len(message.param_values)) or len(message.param_values) != len(prepared.declared):
+            raise HeadraceError(
+                "psql.protocol", f"{len(message.param_values)} parameters for {len(prepared.declared)}",
+                where=lexer.joined(prepared.tokens)[:100],
+            )  # fmt: skip
+        forms = forms if len(forms) == len(message.param_values) else list(forms or (0,)) * len(message.param_values)
+        bound = [
+            values.parameter(value, oid, form)
+            for value, oid, form in zip(message.param_values, prepared.declared, forms, strict=True)
+        ]
+        if message.portal and message.portal in self._portals:
+            raise HeadraceError("psql.exists", f"there is a portal '{message.portal}' already")
+        self._bounded(self._portals, "portals")
+        self._drop_portal(message.portal)
+        self._portals[message.portal] = self._open(prepared, bound, message.result_formats)
+        self._wire.write(BindComplete())
+
+    def _describe(self, message: Describe) -> None:
+        if message.kind == "P":
+            opened = self._portal(message.name)
+            self._wire.write(opened.portal.description() if opened.portal else NoData())
+            return
+        prepared = self._known(message.name)
+        if 0 in prepared.declared and isinstance(prepared.statement, statements.Query):
+            found = self._reading().compared(self._rewritten(prepared.tokens, prepared.declared))
+            prepared.declared = [oid or found.get(n, 0) for n, oid in enumerate(prepared.declared, 1)]
+        self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
+        if prepared.columns is None:
+            opened = self._open(prepared, [None] * len(prepared.declared), [])
+            prepared.columns = list(opened.portal.source.columns) if opened.portal else []
+            if opened.portal:
+                opened.portal.close()
+        self._wire.write(described(prepared.columns, [0] * len(prepared.columns)))
+
+    def _execute(self, message: Execute) -> None:
+        opened = self._portal(message.portal)
+        if opened.prepared.statement is None:
+            self._wire.write(EmptyQueryResponse())
+        elif opened.portal is None:
+            self._command(opened)
+        else:
+            self._send(opened.portal, message.max_rows)
+
+    def _close(self, message: Close) -> None:
+        if message.kind == "P":
+            self._drop_portal(message.name)
+        else:
+            self._prepared.pop(message.name, None)
+        self._wire.write(CloseComplete())
+
+    _steps: Mapping[type[PGMessage], Callable[[Session, Any], None]] = {
+        Parse: _parse, Bind: _bind, Describe: _describe, Execute: _execute, Close: _close,
+    }  # fmt: skip
+
+    # ---- statements
+
+    def _open(self, prepared: Prepared, bound: Sequence[Any], forms: Sequence[int]) -> Opened:
+        """What gives the statement's rows; a command, which has none, runs when it is executed."""
+        statement = prepared.statement
+        if self._failed and not isinstance(statement, statements.End | statements.Savepoint):
+            raise HeadraceError(
+                "psql.transaction", "a statement of this transaction has failed: it takes no more of them",
+                next="ROLLBACK, then begin anew",
+            )  # fmt: skip
+        source, tag = self._source(prepared, statement, bound)
+        return Opened(prepared, bound, Portal(source, forms, tag) if source else None)
+
+    def _source(
+        self, prepared: Prepared, statement: statements.Statement | None, bound: Sequence[Any]
+    ) -> tuple[Source | None, str]:
+        """(what gives the rows, what the tag begins with); None: a command."""
+        if isinstance(statement, statements.Query):
+            return self._asked(prepared, bound), "SELECT"
+        if isinstance(statement, statements.Show):
+            return self._shown(statement.setting), "SHOW"
+        if isinstance(statement, statements.Explain):
+            return self._explained(statement.query), "EXPLAIN"
+        if isinstance(statement, statements.Subscribe):
+            return self._subscribed(statement), "SUBSCRIBE"
+        if isinstance(statement, statements.Fetch) and not statement.move:
+            return Fetched(self._cursor(statement.name), statement.count), "FETCH"
+        return None, ""
+
+    def _asked(self, prepared: Prepared, bound: Sequence[Any]) -> Result:
+        result = self._ask(prepared.tokens, prepared.declared, bound)
+        if prepared.columns is not None and [c.type for c in prepared.columns] != [c.type for c in result.columns]:
+            result.close()
+            raise HeadraceError(
+                "psql.changed", "what the statement reads has other columns now", next="prepare it anew"
+            )
+        return result
+
+    def _ask(self, tokens: Sequence[Token], declared: Sequence[int], bound: Sequence[Any]) -> Result:
+        """Raises what ``Transaction.ask`` does; a view that is behind is told of once in a transaction."""
+        reading, query = self._reading(), self._rewritten(tokens, declared)
+        told_before = set(reading.stale)
+        with self._running():
+            result = reading.ask(query, bound, self._cancelling.runs)
+            self._cancelling.check()
+        for name in reading.stale.keys() - told_before:
+            self._notice(f"view {name} is behind: {reading.stale[name]}", f"headrace status says more of {name}")
+        return result
+
+    def _reading(self) -> Transaction:
+        if self._transaction is None:
+            self._transaction = Transaction(self._reader, self._asker, self._settings.all())
+        return self._transaction
+
+    def _rewritten(self, tokens: Sequence[Token], declared: Sequence[int]) -> Rewritten:
+        return rewritten(tokens, self._constants(), declared, self._reader.project)
+
+    def _constants(self) -> dict[str, str]:
+        """SQL for what is the connection's own."""
+        user, project = (f"'{text.replace(chr(39), chr(39) * 2)}'" for text in (self._asker.user, self._reader.project))
+        named = {
+            "current_user": user, "session_user": user, "user": user, "current_role": user, "current_catalog": project,
+            "current_database()": project, "current_schema()": "'public'", "current_schema": "'public'",
+            "version()": f"'{VERSION}'", "pg_backend_pid()": str(self._number),
+        }  # fmt: skip
+        return {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
+
+    def _shown(self, setting: str) -> Source:
+        if setting == "all":
+            rows = [[name, value, ""] for name, value in self._settings.all().items()]
+            return told(["name", "setting", "description"], rows)
+        name, value = self._settings.show(setting)
+        return told([name], [[value]])
+
+    def _explained(self, query: statements.Query) -> Source:
+        result = self._ask(query.tokens, (), ())
+        try:
+            return told(["QUERY PLAN"], [[line] for line in result.plan().splitlines()])
+        finally:
+            result.close()
+
+    def _subscribed(self, statement: statements.Subscribe) -> Source:
+        relation = self._reader.known(self._asker, statement.view)
+        return Subscription(self._reader, self._folder, relation, statement.contents, self._quiet)
+
+    def _quiet(self) -> bool:
+        """Whether a subscription is to end: it was canceled, or nobody listens any more."""
+        self._asker.reaches()
+        return self._cancelling.canceled or self._stopped or self._wire.closed()
+
+    def _command(self, opened: Opened) -> None:
+        statement = opened.prepared.statement
+        if isinstance(statement, statements.Copy):
+            self._copy(opened, statement)
+        elif isinstance(statement, statements.Begin):
+            if self._in_block:
+                self._notice("there is a transaction already", state="25001")
+            self._in_block = True
+            self._done(statement.tag)
+        elif isinstance(statement, statements.End):
+            tag = "ROLLBACK" if self._failed else statement.tag
+            if not self._in_block:
+                self._notice("there is no transaction", state="25P01")
+            self._in_block = self._failed = False
+            self._end_transaction()
+            self._done(tag)
+        elif isinstance(statement, statements.Savepoint):
+            self._failed = self._failed and statement.tag != "ROLLBACK"
+            self._done(statement.tag)
+        elif isinstance(statement, statements.Set):
+            self._set(statement)
+        elif isinstance(statement, statements.Declare):
+            self._declare(statement, opened)
+        elif isinstance(statement, statements.Fetch):
+            count = sum(part.num_rows for part in self._cursor(statement.name).take(statement.count))
+            self._done(f"MOVE {count}")
+        elif isinstance(statement, statements.CloseCursor):
+            for name in [statement.name] if statement.name else list(self._portals):
+                self._drop_portal(name)
+            self._done("CLOSE CURSOR")
+        elif isinstance(statement, statements.Deallocate):
+            self._deallocate(statement.name)
+        elif isinstance(statement, statements.Nothing):
+            if statement.tag == "DISCARD ALL":
+                self._settings.reset()
+                self._prepared.clear()
+            self._done(statement.tag)
+
+    def _set(self, statement: statements.Set) -> None:
+        if statement.setting == "all":
+            self._settings.reset()
+        elif changed := self._settings.set(statement.setting, statement.value):
+            self._wire.write(ParameterStatus(name=changed[0], value=changed[1]))
+        self._done(statement.tag)
+
+    def _declare(self, statement: statements.Declare, opened: Opened) -> None:
+        if not (self._in_block or statement.hold):
+            raise HeadraceError(
+                "psql.cursor", "a cursor ends with its transaction, and there is none", next="BEGIN first, or WITH HOLD"
+            )
+        if statement.name in self._portals:
+            raise HeadraceError("psql.exists", f"there is a cursor '{statement.name}' already")
+        self._bounded(self._portals, "cursors")
+        result = self._ask(statement.query.tokens, opened.prepared.declared, opened.bound)
+        portal = Portal(result, [int(statement.binary)])
+        self._portals[statement.name] = Opened(opened.prepared, opened.bound, portal, statement.hold)
+        self._done("DECLARE CURSOR")
+
+    def _cursor(self, name: str) -> Portal:
+        opened = self._portals.get(name)
+        if opened is None or opened.portal is None:
+            raise HeadraceError(
+                "psql.cursor", f"there is no cursor '{name}'", next="DECLARE it within this transaction"
+            )
+        return opened.portal
+
+    def _copy(self, opened: Opened, statement: statements.Copy) -> None:
+        source: Source
+        if isinstance(statement.source, statements.Subscribe):
+            source = self._subscribed(statement.source)
+        else:
+            source = self._ask(statement.source.tokens, opened.prepared.declared, opened.bound)
+        portal = Portal(source)
+        try:
+            with self._running():
+                self._cancelling.runs(portal.interrupt)
+                portal.copy(self._wire, statement, self._cancelling.check)
+        finally:
+            portal.close()
+
+    def _deallocate(self, name: str | None) -> None:
+        if name is None:
+            self._prepared.clear()
+        else:
+            self._known(name)
+            del self._prepared[name]
+        self._done("DEALLOCATE" if name else "DEALLOCATE ALL")
+
+    def _send(self, portal: Portal, most: int) -> None:
+        with self._running():
+            self._cancelling.runs(portal.interrupt)
+            portal.send(self._wire, most, self._cancelling.check)
+
+    def _running(self) -> AbstractContextManager[None]:
+        return self._cancelling.running(self._settings.timeout_s)
+
+    # ---- what they share
+
+    def _known(self, name: str) -> Prepared:
+        if name not in self._prepared:
+            raise HeadraceError("psql.unknown", f"there is no prepared statement '{name}'")
+        return self._prepared[name]
+
+    def _portal(self, name: str) -> Opened:
+        if name not in self._portals:
+            raise HeadraceError("psql.cursor", f"there is no portal '{name}'")
+        return self._portals[name]
+
+    def _drop_portal(self, name: str) -> None:
+        opened = self._portals.pop(name, None)
+        if opened is not None and opened.portal is not None:
+            opened.portal.close()
+
+    def _bounded(self, kept: Mapping[str, Any], what: str) -> None:
+        if len(kept) >= KEPT:
+            raise HeadraceError(
+                "psql.busy", f"this connection has {len(kept):,} {what}: no more are kept", next="close some"
+            )
+
+    def _end_transaction(self, *, everything: bool = False) -> None:
+        self._transaction = None
+        for name in [name for name, opened in self._portals.items() if everything or not opened.hold]:
+            self._drop_portal(name)
+
+    def _done(self, tag: str) -> None:
+        self._wire.write(CommandComplete(tag=tag))
+
+    def _notice(self, message: str, hint: str = "", state: str = "01000") -> None:
+        fields = {"S": "NOTICE", "V": "NOTICE", "C": state, "M": message, **({"H": hint} if hint else {})}
+        self._wire.write(NoticeResponse(fields=fields))
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, Gone | Malformed):
+            raise error
+        self._failed = self._in_block
+        answer = sqlstate.response(error)
+        if answer.code == sqlstate.INTERNAL:
+            _log.error("psql: %s", answer.message, exc_info=error)
+        self._wire.write(answer)
+
+    def _ready(self) -> None:
+        if not self._in_block:
+            self._end_transaction()
+        inside = TransactionStatus.ERROR_TRANSACTION if self._failed else TransactionStatus.IN_TRANSACTION
+        self._wire.write(ReadyForQuery(status=inside if self._in_block else TransactionStatus.IDLE))
+        self._wire.flush()

@@ -1,0 +1,103 @@
+"""The settings of a connection that clients look at or set; those that would change what is shown have one value."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.model.errors import HeadraceError
+
+SERVER_VERSION = "16.0 (Headrace)"  # whose catalogue is shown, for clients that ask for it by version
+VERSION = f"PostgreSQL {SERVER_VERSION}"
+# Of these a client is told at the start and whenever they change.
+REPORTED = (
+    "server_version", "server_encoding", "client_encoding", "application_name", "default_transaction_read_only",
+    "in_hot_standby", "is_superuser", "session_authorization", "DateStyle", "IntervalStyle", "TimeZone",
+    "integer_datetimes", "standard_conforming_strings",
+)  # fmt: skip
+_DEFAULTS = {
+    "server_version": SERVER_VERSION, "server_version_num": "160000", "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "application_name": "", "default_transaction_read_only": "on", "transaction_read_only": "on",
+    "in_hot_standby": "off",
+    "is_superuser": "off", "session_authorization": "", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
+    "TimeZone": "UTC", "integer_datetimes": "on", "standard_conforming_strings": "on", "search_path": "public",
+    "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0", "transaction_timeout": "0", "extra_float_digits": "1",
+    "transaction_isolation": "repeatable read", "default_transaction_isolation": "repeatable read",
+    "default_transaction_deferrable": "off", "bytea_output": "hex", "client_min_messages": "notice",
+    "max_identifier_length": "63", "lc_collate": "C", "lc_ctype": "C", "lc_messages": "C", "lc_monetary": "C",
+    "lc_numeric": "C", "lc_time": "C", "row_security": "on", "synchronize_seqscans": "on", "xmloption": "content",
+    "escape_string_warning": "on", "quote_all_identifiers": "off", "jit": "off", "work_mem": "4MB", "ssl": "on",
+    "default_tablespace": "", "default_table_access_method": "heap", "check_function_bodies": "on",
+    "cursor_tuple_fraction": "0.1", "max_connections": "64", "wal_level": "logical", "password_encryption": "",
+    "datestyle": "ISO, MDY", "role": "none", "enable_seqscan": "on", "geqo": "off",
+    "backslash_quote": "safe_encoding", "array_nulls": "on", "transform_null_equals": "off", "block_size": "8192",
+    "max_index_keys": "32",
+}  # fmt: skip
+# What a value must be, as PostgreSQL's clients set it of their own accord.
+_FIXED = {
+    "client_encoding": r"'?(utf-?8|unicode|sql_ascii)'?", "DateStyle": r"iso\b.*", "IntervalStyle": "postgres",
+    "standard_conforming_strings": "on|true|1|yes", "bytea_output": "hex",
+}  # fmt: skip
+_WRITTEN = {name.lower(): name for name in _DEFAULTS if name != "datestyle"}
+_UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Settings:
+    """Of one connection, by PostgreSQL's names in any case."""
+
+    def __init__(self, user: str) -> None:
+        self._defaults = {**_DEFAULTS, "session_authorization": user}
+        self._values = dict(self._defaults)
+
+    def reported(self) -> dict[str, str]:
+        return {name: self._values[name] for name in REPORTED}
+
+    def all(self) -> dict[str, str]:
+        return {name: self._values[name] for name in sorted(self._values) if name != "datestyle"}
+
+    def show(self, name: str) -> tuple[str, str]:
+        """(the name as PostgreSQL writes it, the value). Raises ``psql.setting``."""
+        written = _WRITTEN.get(name.lower(), name)
+        if written not in self._values:
+            raise _unknown(name)
+        return written, self._values[written]
+
+    def set(self, name: str, value: str | None) -> tuple[str, str] | None:
+        """Set one, None: to its default; (name, value) of a reported one that has changed. Raises ``psql.setting``."""
+        written = _WRITTEN.get(name.lower(), name)
+        if written not in self._defaults and "." not in written:
+            raise _unknown(name)
+        if written == "TimeZone":
+            return None  # an instant is shown in UTC, with its offset: no client takes it for another
+        if written in _FIXED and value is not None:
+            if not re.fullmatch(_FIXED[written], value.strip(), re.IGNORECASE):
+                raise HeadraceError(
+                    "psql.setting", f"{written} cannot be '{value}'", why=f"it is {self._values[written]} here"
+                )
+            return None
+        if written == "statement_timeout" and value is not None:
+            value = str(_milliseconds(value))
+        before = self._values.get(written)
+        self._values[written] = self._defaults.get(written, "") if value is None else value
+        changed = before != self._values[written]
+        return (written, self._values[written]) if changed and written in REPORTED else None
+
+    def reset(self) -> None:
+        self._values = dict(self._defaults)
+
+    @property
+    def timeout_s(self) -> float:
+        """Of a statement; 0: none."""
+        return int(self._values["statement_timeout"]) / 1000
+
+
+def _milliseconds(value: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip().lower())
+    if found is None or found[2] not in _UNITS:
+        raise HeadraceError("psql.setting", f"'{value}' is no time", next="SET statement_timeout = '30s'")
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
+def _unknown(name: str) -> HeadraceError:
+    return HeadraceError("psql.setting", f"there is no setting '{name}'", next="SHOW ALL lists them")

@@ -1,0 +1,1 @@
+"""The routes, one file a group; what each needs stands in ``headrace.api.actions``."""

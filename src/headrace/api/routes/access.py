@@ -1,0 +1,68 @@
+"""Tokens: those that there are, new ones, and an end to them; and what was done, by whom."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from headrace.api import answers, shapes
+from headrace.api.who import Asking, asking
+from headrace.governance.audit import Wanted
+from headrace.governance.roles import Role
+from headrace.governance.tokens import Token
+from headrace.serve.history import time_text
+
+router = APIRouter(tags=["access"])
+Who = Annotated[Asking, Depends(asking)]
+
+
+class New(BaseModel, extra="forbid"):
+    """A token to be made."""
+
+    name: str = Field(examples=["reports"])
+    role: Role = Role.VIEWER
+    grants: list[str] = Field(default=[], description="Patterns of the views and tables it reaches; none: all")
+    seconds: float | None = Field(default=None, description="How long it lives; without it until it is revoked")
+
+
+@router.get(
+    "/tokens", responses={200: {"model": list[shapes.Token]}}, summary="Every token there ever was, without itself"
+)
+def tokens(who: Who) -> Response:
+    return answers.json([_shown(token) for token in who.access.tokens.all()])
+
+
+@router.post("/tokens", responses={200: {"model": shapes.NewToken}}, summary="A new token, told this once")
+def create(who: Who, new: New) -> Response:
+    made, token = who.access.create_token(
+        who.principal, new.name, new.role, new.grants, new.seconds, address=who.address
+    )
+    return answers.json({**_shown(made), "token": token})
+
+
+@router.delete("/tokens/{id}", responses={200: {"model": shapes.Token}}, summary="It opens nothing any more")
+def revoke(who: Who, id: str) -> Response:
+    return answers.json(_shown(who.access.revoke_token(who.principal, id, address=who.address)))
+
+
+@router.get("/audit", summary="What was done and by whom, and what was refused: the last entries, oldest first")
+def audit(
+    who: Who,
+    name: Annotated[str | None, Query(alias="who")] = None,
+    action: str | None = None,
+    relation: str | None = None,
+    outcome: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> Response:
+    found, _ = who.access.log.recent(Wanted(name, action, relation, outcome), limit)
+    return answers.json(list(found))
+
+
+def _shown(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id, "name": token.name, "role": token.role, "grants": list(token.grants),
+        "created_at": time_text(token.created_us), "expires_at": time_text(token.expires_us),
+        "used_at": time_text(token.used_us), "revoked_at": time_text(token.revoked_us),
+    }  # fmt: skip

@@ -1,0 +1,97 @@
+"""A view as it changes: server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from headrace.api.bells import Bells
+from headrace.api.project import Served, served
+from headrace.model.errors import HeadraceError
+from headrace.serve.live import Event, Reader
+
+router = APIRouter(tags=["views"])
+Project = Annotated[Served, Depends(served)]
+PROGRESS_S = 1.0  # between two looks whether the view has reached a later commit without a change
+PING_S = 15.0  # at most so long nothing is sent: who is in between, or has left, is found out
+PIECE_BYTES = 64 << 10  # sent at a time: what a slow reader has not taken is not copied for it
+EVENT_STREAM = "text/event-stream"
+
+
+@router.get(
+    "/views/{name}/changes",
+    summary="The contents, then every change as it is published: server-sent events",
+    responses={200: {"content": {EVENT_STREAM: {}}, "description": "snapshot, change, progress and behind"}},
+)
+async def changes(
+    project: Project,
+    name: str,
+    last_event_id: Annotated[str | None, Header(description="A commit: go on after it")] = None,
+    after: Annotated[int | None, Query(ge=0, description="The same, of a client that cannot set a header")] = None,
+) -> StreamingResponse:
+    """An event's `id` is its commit. A reader that is too slow gets `behind`, then the contents anew."""
+    since = _commit(last_event_id) if last_event_id else after
+    relation = await run_in_threadpool(project.questions.described, name)
+    if relation.kind == "table":
+        raise HeadraceError(
+            "view.unknown", f"{relation.name} is a table, and views are followed",
+            next=f"GET /api/feeds/{relation.name}/transactions, or make a view of it",
+        )  # fmt: skip
+    reader = await run_in_threadpool(project.live.subscribe, relation.name, since)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass it on as it comes
+    return StreamingResponse(_followed(reader, project.bells, relation.name), 200, headers, EVENT_STREAM)
+
+
+async def _followed(reader: Reader, bells: Bells, view: str) -> AsyncIterator[bytes]:
+    """Until the client leaves, or the view is gone."""
+    with reader:
+        idle_s = 0.0
+        while True:
+            bell = bells.bell(view)
+            try:
+                news = reader.next()
+                if news is None:
+                    async for event in iterate_in_threadpool(reader.begin()):
+                        for piece in _pieces([event]):
+                            yield piece
+                    continue
+            except HeadraceError:
+                return  # who connects again is told
+            if not news:
+                try:
+                    async with asyncio.timeout(PROGRESS_S):
+                        await bell.wait()
+                    continue
+                except TimeoutError:
+                    idle_s += PROGRESS_S
+                progress = reader.progress()
+                news = [progress] if progress is not None else []
+            if news:
+                idle_s = 0.0
+                for piece in _pieces(news):
+                    yield piece
+            elif idle_s >= PING_S:
+                idle_s = 0.0
+                yield b": \n\n"
+
+
+def _pieces(events: list[Event]) -> list[bytes]:
+    """Small events together, large ones in pieces."""
+    sent = b"".join(b"event: %b\n%bdata: %b\n\n" % (event.kind.encode(), _id(event), event.data) for event in events)
+    return [sent[at : at + PIECE_BYTES] for at in range(0, len(sent), PIECE_BYTES)]
+
+
+def _id(event: Event) -> bytes:
+    """Who comes back with it has all of that commit; so a part has none, and what is to be forgotten an empty one."""
+    return b"id: %d\n" % event.commit if event.whole else b"id\n" if event.kind == "behind" else b""
+
+
+def _commit(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise HeadraceError("api.request", f"Last-Event-ID is a commit, not '{text[:40]}'")
+    return int(text)

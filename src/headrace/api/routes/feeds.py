@@ -1,0 +1,39 @@
+"""Feeds: the changes of each table and view, transaction by transaction, newest first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from headrace.api import answers, shapes
+from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
+from headrace.serve import newest
+
+router = APIRouter(tags=["feeds"])
+Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
+
+
+@router.get("/feeds", responses={200: {"model": list[shapes.Feed]}}, summary="Every table and view")
+def feeds(who: Who, project: Project) -> Response:
+    known = [{"name": r.name, "kind": r.kind} for r in project.questions.relations()]
+    return answers.json([each for each in known if who.reaches(each["name"])])
+
+
+@router.get(
+    "/feeds/{name}/transactions",
+    responses={200: {"model": list[shapes.Transaction]}},
+    summary="Its transactions, newest first",
+)
+def transactions(
+    project: Project,
+    name: str,
+    before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
+    after: Annotated[int, Query(ge=0, description="Of commits after this one")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+) -> Response:
+    relation = project.questions.described(name)
+    read = newest.of_view if relation.kind == "view" else newest.of_table
+    return answers.json(read(project.path, relation.name, after, before, limit))

@@ -1,0 +1,50 @@
+"""How the project is: alive, its status, its machine, how far all is, what hangs together."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from headrace.api import answers, shapes
+from headrace.api.project import Served, served
+from headrace.control.lineage import graph
+
+router = APIRouter(tags=["health"])
+Project = Annotated[Served, Depends(served)]
+VERSION = version("headrace")
+
+
+@router.get("/health", responses={200: {"model": shapes.Health}}, summary="Whether it answers; needs no token")
+async def health() -> Response:
+    return answers.json({"status": "ok", "version": VERSION})
+
+
+@router.get("/status", summary="How far the log, each view, source and sink are, and what is wrong")
+def status(project: Project) -> Response:
+    return answers.json(project.verb("status"))
+
+
+@router.get("/top", summary="What it takes of its machine")
+def top(project: Project) -> Response:
+    return answers.json(project.verb("top"))
+
+
+@router.get("/frontier", summary="Which commit each view and sink has reached, and the least of them")
+def frontier(project: Project) -> Response:
+    return answers.json(project.verb("frontier"))
+
+
+@router.get(
+    "/lineage",
+    responses={200: {"model": shapes.Lineage}},
+    summary="Sources, tables, views and sinks, and what flows from which to which",
+)
+def lineage(project: Project) -> Response:
+    return answers.json(graph(project.verb("status")))
+
+
+@router.get("/sources", summary="Every source: its tables, position, state")
+def sources(project: Project) -> Response:
+    return answers.json(project.verb("status")["sources"])

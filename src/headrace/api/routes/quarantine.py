@@ -1,0 +1,78 @@
+"""What tables and views could not take: the entries, sending them again, correcting and dropping them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from headrace.api import answers
+from headrace.api.asked import Shallow
+from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
+from headrace.model.errors import HeadraceError
+from headrace.serve.quarantine import Chosen, chosen, entries, opened
+
+router = APIRouter(tags=["quarantine"])
+Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
+As = Annotated[Literal["replace"] | None, Field(alias="as", description="replace: whatever the table holds by now")]
+
+
+@router.get("/quarantine", summary="The entries, oldest first")
+def quarantine(
+    who: Who, project: Project, table: str | None = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
+) -> Response:
+    found, _ = entries(project.path, table, limit)
+    return answers.json([entry for entry in found if _reached(who, entry)])
+
+
+class Replay(BaseModel, extra="forbid"):
+    """How it is sent again."""
+
+    as_: As = None
+
+
+@router.post("/quarantine/{id}/replay", summary="Send one again, in a new transaction")
+def replay(who: Who, project: Project, id: str, how: Replay | None = None) -> Response:
+    with who.doing(_relation(who, project, id), {"id": id}):
+        return answers.json(project.verb("quarantine_replay", {"ids": [id], "as": how.as_ if how else None}))
+
+
+class Fix(BaseModel, extra="forbid"):
+    """The whole row in its place, or the text of some of its cells."""
+
+    row: dict[str, Shallow] | None = None
+    cells: dict[str, str] | None = None
+    as_: As = None
+
+
+@router.post("/quarantine/{id}/fix", summary="Send one again, corrected")
+def fix(who: Who, project: Project, id: str, corrected: Fix) -> Response:
+    row = None if corrected.row is None else orjson.dumps(corrected.row).decode()
+    arguments = {"id": id, "row": row, "cells": corrected.cells, "as": corrected.as_}
+    with who.doing(_relation(who, project, id), {"id": id}):
+        return answers.json(project.verb("quarantine_fix", arguments))
+
+
+@router.delete("/quarantine/{id}", summary="Drop one for good")
+def drop(who: Who, project: Project, id: str) -> Response:
+    with who.doing(_relation(who, project, id), {"id": id}):
+        return answers.json(project.verb("quarantine_drop", {"ids": [id]}))
+
+
+def _reached(who: Asking, entry: Mapping[str, Any]) -> bool:
+    """Whether they may know of the table, and of the view, that an entry is of."""
+    return who.reaches(entry["table"]) and who.reaches(entry.get("view", entry["table"]))
+
+
+def _relation(who: Asking, project: Served, id: str) -> str:
+    """The table of an entry. Raises ``quarantine.unknown``, also for one that they may not know of."""
+    with opened(project.path) as catalog:
+        (entry,) = chosen(catalog, Chosen((id,))).shown()
+    if not _reached(who, entry):
+        raise HeadraceError("quarantine.unknown", f"{id} is not in the quarantine")
+    return str(entry["table"])

@@ -1,0 +1,148 @@
+"""Views and their rows: the list, one view, rows by filter and by key, SQL."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from headrace.api import answers, asked, shapes
+from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
+from headrace.model.errors import HeadraceError
+from headrace.serve import described
+from headrace.serve.questions import Described, Limits
+
+router = APIRouter(tags=["views"])
+Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
+Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
+At = Annotated[int | None, Query(ge=0, description="As of this commit; without it now")]
+SECONDS_MAX = 60.0
+AT_ONCE = 8  # queries; more are told to come back, so that they take no thread from reads by key
+_running = threading.BoundedSemaphore(AT_ONCE)
+
+
+@router.get("/views", responses={200: {"model": list[shapes.View]}}, summary="Every view: state, commit, columns, key")
+def views(who: Who, project: Project) -> Response:
+    known = {relation.name: relation for relation in project.questions.relations() if relation.kind == "view"}
+    found = []
+    for view in project.verb("status")["views"]:
+        if who.reaches(view["name"]):
+            columns = _columns(known[view["name"]]) if view["name"] in known else {"columns": [], "key": []}
+            found.append({**view, **columns})
+    return answers.json(found)
+
+
+@router.get(
+    "/views/{name}",
+    responses={200: {"model": shapes.WholeView}},
+    summary="One view: SQL, columns, key, state, rows, what it reads and what reads it",
+)
+def view(who: Who, project: Project, name: Name) -> Response:
+    found = described.view(project.path, name)
+    told = project.verb("status")
+    reads = {each["name"]: each.get("reads", []) for each in told["views"]}
+    state: dict[str, Any] = next((each for each in told["views"] if each["name"] == found["name"]), {})
+    return answers.json({
+        **state, **found,
+        "reads": [each for each in reads.get(found["name"], []) if who.reaches(each)],
+        "read_by": [each for each in sorted(reads) if found["name"] in reads[each] and who.reaches(each)],
+        "sinks": [sink["name"] for sink in told["sinks"] if found["name"] in sink.get("views", [])],
+    })  # fmt: skip
+
+
+@router.get(
+    "/views/{name}/rows", responses={200: {"model": shapes.Rows}}, summary="Rows by filter, in an order, a page of them"
+)
+def rows(
+    request: Request,
+    project: Project,
+    name: Name,
+    order: Annotated[str | None, Query(description="a.desc,b", examples=["total.desc,region"])] = None,
+    select: Annotated[str | None, Query(description="Columns, in this order", examples=["region,total"])] = None,
+    limit: Annotated[int, Query(ge=0, le=answers.ROWS_MAX["arrow"])] = asked.ROWS,
+    offset: Annotated[int, Query(ge=0)] = 0,
+    at: At = None,
+    format: answers.Format = "json",
+) -> Response:
+    """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
+    question = asked.rows(request.query_params.multi_items(), _within(limit, format), offset)
+    return answers.table(project.questions.rows(name, question, at), format)
+
+
+@router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
+def row(request: Request, project: Project, name: Name) -> Response:
+    """The key's columns are the parameters: `?id=7`."""
+    key = dict(request.query_params)
+    found = project.questions.row(name, key)
+    if not found.table.num_rows:
+        spelled = ", ".join(f"{column} = {value}" for column, value in key.items())
+        raise HeadraceError("row.unknown", f"{name} has no row with {spelled}", why=f"as of commit {found.commit:,}")
+    return answers.json(answers.row(found))
+
+
+@router.get("/views/{name}/explain", summary="How a view is maintained, operator by operator")
+def explain(project: Project, name: Name) -> Response:
+    return answers.json(project.verb("explain", {"view": name}))
+
+
+class Asked(BaseModel, extra="forbid"):
+    """A SELECT over views and tables."""
+
+    sql: str = Field(max_length=1_000_000, examples=["SELECT region, total FROM revenue ORDER BY total DESC"])
+    parameters: list[asked.Shallow] = Field(default=[], max_length=1_000, description="For each ? in the text")
+    limit: int = Field(default=1_000, ge=0, le=answers.ROWS_MAX["arrow"])
+    at: int | None = Field(default=None, ge=0)
+    engine: Literal["duckdb", "spark"] = Field(default="duckdb", description="spark: in Spark's dialect, slower")
+    seconds: float = Field(default=10.0, gt=0, le=SECONDS_MAX)
+    format: answers.Format = "json"
+
+
+@router.post("/sql", responses={200: {"model": shapes.Rows}}, summary="One SELECT over views and tables, at one commit")
+def sql(who: Who, project: Project, question: Asked) -> Response:
+    if question.engine == "spark":
+        who.require(None)  # it says nothing of what it read
+        return answers.json(_by_spark(project, question))
+    limits = Limits(_within(question.limit, question.format), question.seconds)
+    if not _running.acquire(blocking=False):
+        raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
+    try:
+        found = project.questions.ask(question.sql, question.parameters, limits, question.at, who.reaches)
+    finally:
+        _running.release()
+    return answers.table(found, question.format)
+
+
+def _by_spark(project: Served, question: Asked) -> dict[str, Any]:
+    if question.parameters or question.at is not None or question.format != "json":
+        raise HeadraceError(
+            "api.request", "Spark takes neither parameters nor 'at', and answers in JSON", next='"engine": "duckdb"'
+        )
+    limit = _within(question.limit, "json")
+    found = project.verb("sql", {"sql": question.sql, "limit": limit})
+    names = answers.distinct([column["name"] for column in found["columns"]])
+    return {
+        "commit": project.verb("status")["frontier"],
+        "columns": [{**column, "name": name} for column, name in zip(found["columns"], names, strict=True)],
+        "rows": [dict(zip(names, row, strict=True)) for row in found["rows"]],
+        "more": found["total"] > limit,
+        "stale": {},
+    }
+
+
+def _within(limit: int, format: answers.Format) -> int:
+    most = answers.ROWS_MAX[format]
+    if limit > most:
+        raise HeadraceError(
+            "api.request", f"'limit' is {limit}, an answer in {format} has at most {most:,} rows",
+            next="ask for pages by 'offset', or for format=arrow",
+        )  # fmt: skip
+    return limit
+
+
+def _columns(relation: Described) -> dict[str, Any]:
+    columns = [{"name": column.name, "type": column.type} for column in relation.columns]
+    return {"columns": columns, "key": list(relation.key)}

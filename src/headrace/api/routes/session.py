@@ -1,0 +1,48 @@
+"""Who asks: a token in, a cookie out, and what it may do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, Field
+
+from headrace.api import answers, shapes
+from headrace.api.project import Served, served
+from headrace.api.who import COOKIE, Asking, address_of, asking
+from headrace.governance.principal import Principal
+
+router = APIRouter(tags=["session"])
+Project = Annotated[Served, Depends(served)]
+
+
+class LogIn(BaseModel, extra="forbid"):
+    token: str = Field(max_length=200)
+
+
+@router.post(
+    "/session", responses={200: {"model": shapes.Me}}, summary="A token in, a cookie out; needs no token before"
+)
+async def log_in(request: Request, project: Project, given: LogIn) -> Response:
+    principal = project.gate.known(given.token.strip(), address_of(request))
+    response = answers.json(_shown(principal))
+    # It is gone with the browser. Strict: no page of another site makes a browser send it.
+    secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, given.token.strip(), httponly=True, samesite="strict", secure=secure, path="/")
+    return response
+
+
+@router.delete("/session", summary="Forget the cookie")
+async def log_out() -> Response:
+    response = answers.json({})
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict", path="/")
+    return response
+
+
+@router.get("/me", responses={200: {"model": shapes.Me}}, summary="Whose token it is, its role and grants")
+async def me(who: Annotated[Asking, Depends(asking)]) -> Response:
+    return answers.json(_shown(who.principal))
+
+
+def _shown(principal: Principal) -> dict[str, object]:
+    return {"name": principal.name, "role": principal.role, "grants": list(principal.grants)}

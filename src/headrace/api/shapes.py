@@ -1,0 +1,111 @@
+"""The forms of answers, for the contract in OpenAPI. Answers are sent as they are: nothing is checked at run time."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Health(Shape):
+    status: Literal["ok"]
+    version: str
+
+
+class Me(Shape):
+    name: str
+    role: Literal["viewer", "editor", "operator", "admin"]
+    grants: list[str]
+
+
+class Column(Shape):
+    name: str
+    type: str = Field(description="As Spark SQL names it")
+
+
+class Rows(Shape):
+    """Rows of one commit; decimals, times and binary are text."""
+
+    commit: int
+    columns: list[Column]
+    rows: list[dict[str, Any]]
+    more: bool = Field(description="There are more rows than the limit")
+    stale: dict[str, str] = Field(description="Views that have failed and stay behind, and why")
+
+
+class Row(Shape):
+    commit: int
+    row: dict[str, Any]
+
+
+class View(Shape):
+    """What the status and the catalogue tell of a view."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str
+    version: int
+    state: Literal["live", "failed", "refused"]
+    reason: str
+    commit: int
+    columns: list[Column]
+    key: list[str]
+    reads: list[str]
+
+
+class WholeView(View):
+    sql: str
+    rows: int
+    read_by: list[str]
+    sinks: list[str]
+
+
+class Feed(Shape):
+    name: str
+    kind: Literal["view", "table"]
+
+
+class Transaction(Shape):
+    """Changes of a table are ``{"table", "op", "row"}``, of a view ``{"weight", "row"}``; a view has no source."""
+
+    commit: int
+    committed_at: str | None
+    source: str | None = None
+    position: str | None = None
+    changes: list[dict[str, Any]]
+    more: bool = Field(description="There are more changes than are told")
+
+
+class Node(Shape):
+    id: str
+    kind: Literal["source", "table", "view", "sink"]
+    name: str
+    state: str
+
+
+class Edge(Shape):
+    begin: str = Field(alias="from")
+    end: str = Field(alias="to")
+
+
+class Lineage(Shape):
+    nodes: list[Node]
+    edges: list[Edge]
+
+
+class Token(Shape):
+    id: str
+    name: str
+    role: Literal["viewer", "editor", "operator", "admin"]
+    grants: list[str]
+    created_at: str
+    expires_at: str | None
+    used_at: str | None
+    revoked_at: str | None
+
+
+class NewToken(Token):
+    token: str = Field(description="Told this once")

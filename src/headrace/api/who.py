@@ -1,0 +1,99 @@
+"""Who asks: the token of a request, whether it may, and what is written down of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from fastapi import Request
+
+from headrace.api.actions import ACTIONS
+from headrace.governance.access import Access
+from headrace.governance.principal import Principal
+from headrace.governance.roles import RULES, Action, Role, Scope
+from headrace.model.errors import HeadraceError
+
+COOKIE = "headrace_token"
+SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
+ANYONE = Principal("anyone", Role.ADMIN)  # where no token is asked for
+_SAFE = ("GET", "HEAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who asks, from where, and what they do."""
+
+    access: Access
+    principal: Principal
+    action: Action
+    address: str
+
+    def reaches(self, relation: str) -> bool:
+        """Whether they may do it to a relation, and so know of it."""
+        return self.access.allowed(self.principal, self.action, relation)
+
+    def require(self, relation: str | None) -> None:
+        """Raises ``view.unknown`` for a relation that they may not know of; for None, where they reach not all."""
+        self.access.require(self.principal, self.action, relation, address=self.address)
+
+    def doing(
+        self, relation: str | None = None, detail: Mapping[str, str | int | None] | None = None
+    ) -> AbstractContextManager[None]:
+        """The block does it, and that is written down; ``detail`` has no secret and no value of a row."""
+        return self.access.doing(self.principal, self.action, relation, address=self.address, detail=detail)
+
+
+class Gate:
+    """Stands before every route: finds who asks, and lets through what ``ACTIONS`` says that they may do.
+
+    ``hosts``: where nobody is asked for a token, the names that requests must carry; None where they are asked.
+    """
+
+    def __init__(self, access: Access, hosts: frozenset[str] | None = None) -> None:
+        self.access, self._hosts = access, hosts
+
+    async def __call__(self, request: Request) -> None:
+        """Raises ``access.token``, ``access.denied``, and ``view.unknown`` for a relation that they may not know of.
+
+        What touches relations that are named in the body is checked by the route, by ``asking``.
+        """
+        if self._hosts is not None and request.url.hostname not in self._hosts:
+            raise HeadraceError("access.token", f"requests for the host '{request.url.hostname}' are not answered")
+        action = ACTIONS[f"{request.method} {request.scope['route'].path_format}"]
+        if action is None:
+            return
+        principal, address = self._principal(request), address_of(request)
+        relation = request.path_params.get("name")
+        if relation is None and RULES[action].scope is Scope.EACH:
+            self.access.require(replace(principal, grants=()), action, address=address)
+        else:
+            self.access.require(principal, action, relation, address=address)
+        request.state.asking = Asking(self.access, principal, action, address)
+
+    def known(self, token: str, address: str) -> Principal:
+        """Whose token it is. Raises ``access.token``."""
+        return ANYONE if self._hosts is not None else self.access.known(token, address=address)
+
+    def _principal(self, request: Request) -> Principal:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if given:
+            return self.known(given.strip() if scheme.lower() == "bearer" else "", address_of(request))
+        principal = self.known(request.cookies.get(COOKIE, ""), address_of(request))
+        if request.method not in _SAFE and SAME_SITE not in request.headers:
+            raise HeadraceError(
+                "access.token", "a change without a token in its header needs the header 'X-Headrace: 1'",
+                why="without it a page of another site could make your browser send it",
+            )  # fmt: skip
+        return principal
+
+
+def asking(request: Request) -> Asking:
+    """Who asks; for routes that need a token."""
+    found: Asking = request.state.asking
+    return found
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from."""
+    return request.client.host if request.client else ""

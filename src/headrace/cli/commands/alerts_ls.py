@@ -1,0 +1,47 @@
+"""headrace alerts ls"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import display
+from headrace.cli.options import JsonOption, ProjectOption, folder
+
+EPILOG = """
+headrace alerts ls
+headrace alerts ls hook --json | jq -r '.dead[] | [.number, .reason] | @tsv'
+"""
+
+
+def run(
+    sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="One sink alone.")] = None,
+    *,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List what sinks of type webhook and mail could not tell, oldest first, and how much waits in them."""
+    from headrace.serve.history import time_text
+    from headrace.sinks.alerts.dead import DeadLetters
+
+    letters = DeadLetters(folder(project))
+    sinks = letters.sinks() if sink is None else [sink]
+    waiting = {name: letters.waiting(name) for name in sinks}
+    dead: list[dict[str, Any]] = [
+        {
+            "sink": name, "number": one.number, "view": one.view, "commit": one.commit, "rows": one.rows,
+            "given_up_at": time_text(one.at_us), "recipients": list(one.recipients), "reason": one.reason,
+        }
+        for name in sinks
+        for one in letters.ls(name)
+    ]  # fmt: skip
+    if json:
+        display.emit({"waiting": waiting, "dead": dead})
+        return
+    for name, count in waiting.items():
+        display.say(f"{name}: {display.counted(count, 'message')} to be sent")
+    if not dead:
+        display.say("there are no dead letters")
+        return
+    display.records(("sink", "number", "view", "commit", "rows", "given_up_at", "reason"), dead)

@@ -1,0 +1,62 @@
+"""headrace queries watch"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli import display
+from headrace.cli.following import until_interrupted
+from headrace.cli.options import JsonOption, ProjectOption, folder
+
+EPILOG = """
+headrace queries watch late                  # what it matches, then each change
+headrace queries watch late refunds          # of several queries of one view
+headrace queries watch --view orders --json | jq -c '.changes[] | select(.weight > 0)'
+"""
+
+
+def run(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Stored queries of one view.")] = None,
+    *,
+    view: Annotated[
+        str | None, typer.Option("--view", metavar="VIEW", help="All stored queries of a view, in place of names.")
+    ] = None,
+    snapshot: Annotated[
+        bool,
+        typer.Option("--snapshot/--no-snapshot", help="Whether to begin with what they match now. Default: yes."),
+    ] = True,
+    project: ProjectOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Follow what stored queries match, until Ctrl-C.
+
+    First the rows that they match now, then a line for each match that comes (+) or goes (-): when a row does, and when
+    a query does. Queries that are added, changed and removed meanwhile are taken up within a second.
+
+    With --json each line is one step, whole: {"commit", "snapshot", "changes": [{"query", "weight", "row"}]}. Works
+    without a running `headrace up` too, and goes on when one starts.
+    """
+    from headrace.cli import published, queries
+    from headrace.serve.search.watched import Watched
+
+    if bool(names) == (view is not None):
+        raise typer.BadParameter("name stored queries, or a view by --view")
+    path = folder(project)
+    stored = [queries.known(path, name) for name in names or ()]
+    views = {published.find(path, of) for of in ([view] if view else [query.view for query in stored])}
+    if len(views) > 1:
+        raise typer.BadParameter(f"these are queries of several views: {', '.join(sorted(views))}")
+    wanted = [query.name for query in stored] or None
+    watched, first = Watched(path, views.pop(), wanted, display.error), True
+    with until_interrupted() as stop:
+        for commit, matches in watched.follow(stop):
+            if snapshot or not first:
+                changes = queries.changes(matches)
+                if json:
+                    display.emit({"commit": commit, "snapshot": first, "changes": changes}, line=True)
+                else:
+                    for change in changes:
+                        display.say(queries.line(commit, change, first=first))
+            first = False

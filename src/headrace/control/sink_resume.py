@@ -1,0 +1,13 @@
+"""sink_resume: a sink that was paused goes on from its frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.control.running import Progress, Running
+
+
+def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """``{"sink", "state", "commit"}``; ``commit`` is its frontier."""
+    return running.pipeline.pause(str(arguments["sink"]), False)

@@ -1,0 +1,1 @@
+"""Full-text search of views, and stored queries that are matched against their changes."""

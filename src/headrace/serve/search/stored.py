@@ -1,0 +1,56 @@
+"""Whether stored queries are queries of the views that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from headrace.catalog.document import did_you_mean
+from headrace.catalog.project import files
+from headrace.catalog.searches import FOLDER
+from headrace.catalog.store import Catalog
+from headrace.model.definition import StoredQuery
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import ViewSchema
+from headrace.serve import snapshot
+from headrace.serve.search.fields import fields
+from headrace.serve.search.parse import parse
+
+
+def problem(query: StoredQuery, schema: ViewSchema) -> HeadraceError | None:
+    """What is wrong with a query of that view."""
+    try:
+        parse(query.query, fields(schema))
+    except HeadraceError as error:
+        return HeadraceError(
+            error.code, error.what, where=f"{FOLDER}/{query.name}.yaml", why=error.why, next=error.next
+        )
+    return None
+
+
+def problems(project: Path, queries: Iterable[StoredQuery]) -> dict[str, HeadraceError]:
+    """What is wrong with which of these; of a view that is not built yet only its name can be looked at."""
+    schemas = dict[str, ViewSchema]()
+    if (path := snapshot.catalog_path(project)).exists():
+        with closing(Catalog(path, read_only=True)) as catalog:
+            schemas = {name.lower(): record.schema for name, record in catalog.views().items()}
+    defined = [name for name, _ in files(project, "views", ".sql")]
+    known = {name.lower() for name in defined} | schemas.keys()
+    found = dict[str, HeadraceError]()
+    for query in queries:
+        schema = schemas.get(query.view.lower())
+        if schema is not None:
+            error = problem(query, schema)
+        else:
+            error = None if query.view.lower() in known else _no_view(query, sorted(known))
+        if error is not None:
+            found[query.name] = error
+    return found
+
+
+def _no_view(query: StoredQuery, known: list[str]) -> HeadraceError:
+    return HeadraceError(
+        "view.unknown", f"there is no view '{query.view}'", where=f"{FOLDER}/{query.name}.yaml",
+        next=did_you_mean(query.view, known) or f"views: {', '.join(known) or 'none yet'}",
+    )  # fmt: skip

@@ -1,0 +1,39 @@
+"""An HTTP server in a thread of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import uvicorn
+
+from headrace.model.errors import HeadraceError
+
+_STARTUP_S = 10.0
+_GRACE_S = 2  # for requests that are being answered when it ends
+
+
+class ServerThread:
+    """Answers on a listening socket from its making on until ``close``. ``app``: an ASGI application."""
+
+    def __init__(self, app: Any, listener: socket.socket, name: str = "headrace-http") -> None:
+        self.port: int = listener.getsockname()[1]
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", ws="none", loop="asyncio",
+            timeout_keep_alive=75, timeout_graceful_shutdown=_GRACE_S, server_header=False,
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)
+        self._thread.start()
+        deadline = time.monotonic() + _STARTUP_S
+        while not self._server.started and self._thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if not self._server.started:
+            raise HeadraceError("internal", "the HTTP server did not start")
+
+    def close(self) -> None:
+        """Stop listening; requests that are being answered get two seconds."""
+        self._server.should_exit = True
+        self._thread.join(timeout=_GRACE_S + 3)

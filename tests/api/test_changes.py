@@ -1,0 +1,152 @@
+"""Goal: over the wire a view's changes come as server-sent events that a browser's EventSource can resume by.
+
+Method: real HTTP, events read by the rules of the standard; oracle: the rows that the test adds up itself.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from served_project import Site, site
+
+from headrace.serve import live as live_module
+from published_view import Published, Rows
+
+
+class Source:
+    """An EventSource over one connection: the events, and the id to come back with."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.last_id = ""
+        self._lines = response.iter_lines()
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        kind, data = "message", list[str]()
+        for line in self._lines:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if not line:
+                if data:
+                    yield kind, orjson.loads("\n".join(data))
+                kind, data = "message", []
+            elif name == "event":
+                kind = value
+            elif name == "data":
+                data.append(value)
+            elif name == "id":
+                self.last_id = value
+
+
+@contextmanager
+def events(running: Site, last_id: str | None = None, query: str = "") -> Iterator[Source]:
+    headers = {} if last_id is None else {"Last-Event-ID": last_id}
+    with (
+        running.client() as client,
+        client.stream("GET", f"/api/views/sums/changes{query}", headers=headers) as response,
+    ):
+        assert response.status_code == 200 and response.headers["content-type"].startswith("text/event-stream")
+        yield Source(response)
+
+
+def applied(rows: Rows, told: dict[str, Any]) -> Rows:
+    for change in told.get("rows", ()):
+        rows[change["row"]["id"], change["row"]["n"]] += change["weight"]
+    return Rows({row: count for row, count in rows.items() if count})
+
+
+def test_contents_then_changes_are_what_the_view_holds_also_after_a_break(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "PART_ROWS", 2)
+    published, rng, rows = Published(tmp_path / "shop"), random.Random(1), Rows()
+    for _ in range(9):
+        published.step([published.changes(rng)])
+    with site(published.folder) as running:
+        with events(running) as source:
+            for kind, told in source:
+                rows = applied(rows, told)
+                if told.get("last"):
+                    break
+                assert (kind, source.last_id) == ("snapshot", "")  # who leaves now has nothing yet
+            assert source.last_id == "9" and rows == published.held[9]
+            published.step([published.changes(rng)])
+            seen_at = time.monotonic()
+            kind, told = next(iter(source))
+            assert kind == "change" and told["commit"] == 10 and time.monotonic() - seen_at < 1
+            rows = applied(rows, told)
+        for _ in range(5):
+            published.step([published.changes(rng)])
+        with events(running, last_id="10") as source:
+            for kind, told in source:
+                assert kind in ("change", "progress") and int(source.last_id) == told["commit"]
+                rows = applied(rows, told)
+                assert rows == published.held[told["commit"]]
+                if told["commit"] == 15:
+                    break
+        with events(running, query="?after=15") as source:
+            published.step([Rows({(1, 1): 1})])
+            published.held.append(published.held[15] + Rows({(1, 1): 1}))
+            assert next(iter(source)) == ("change", {"commit": 16, "rows": [{"weight": 1, "row": {"id": 1, "n": 1}}]})
+
+
+def test_a_reader_that_stands_still_is_told_that_it_is_behind_and_others_are_not_held_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it does not take is not kept for it: beyond the ring it gets the contents anew, with no id in between."""
+    monkeypatch.setattr(live_module, "RING_BYTES", 64 << 10)
+    published = Published(tmp_path / "shop")
+    published.step([Rows({(0, 0): 1})])
+    with site(published.folder) as running, socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        slow.connect(("127.0.0.1", int(running.url.rpartition(":")[2])))
+        slow.sendall(
+            f"GET /api/views/sums/changes HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {running.owner}\r\n\r\n".encode()
+        )
+        with events(running) as source:
+            quick = iter(source)
+            assert next(quick)[0] == "snapshot"
+            for number in range(1, 40):
+                delta = Rows({(number, n): 1 for n in range(2_000)})
+                published.step([delta])
+                kind, told = next(quick)
+                assert (kind, told["commit"], len(told["rows"])) == ("change", number + 1, 2_000)
+        assert running.live.held < 1 << 20
+        slow.settimeout(20)
+        text = b""
+        while b"event: behind" not in text:
+            piece = slow.recv(1 << 20)
+            assert piece, "it ended before it was told"
+            text = text[-200:] + piece
+
+
+def test_who_follows_is_let_go_when_the_server_ends_and_none_is_left(tmp_path: Path) -> None:
+    published = Published(tmp_path / "shop")
+    published.step([published.changes(random.Random(1))])
+    ended = list[float]()
+    with site(published.folder) as running:
+
+        def read() -> None:
+            with events(running) as source:
+                for _ in source:
+                    pass
+            ended.append(time.monotonic())
+
+        threads = [threading.Thread(target=read) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        while running.live.readers < 5:
+            time.sleep(0.01)
+        begin = time.monotonic()
+    for thread in threads:
+        thread.join()
+    assert max(ended) - begin < 1.5 and running.live.readers == 0

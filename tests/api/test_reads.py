@@ -1,0 +1,226 @@
+"""Goal: rows over HTTP are those of the view at the commit that the answer names, filtered, ordered and paged as asked.
+
+Method: views published by hand, asked by real HTTP; oracle: the rows that the test adds up and filters itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import threading
+from collections.abc import Callable, Iterator
+
+import httpx
+import pyarrow as pa
+import pytest
+from pydantic import TypeAdapter
+from served_project import site
+
+from headrace.api import shapes
+from headrace.api.routes import reads
+from published_view import Published
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    made, rng = Published(tmp_path_factory.mktemp("reads") / "shop"), random.Random(2)
+    for _ in range(31):
+        made.step([made.changes(rng)])
+    for _ in range(3):
+        made.step([made.changes(rng) for _ in range(3)], each=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def client(published: Published) -> Iterator[httpx.Client]:
+    with site(published.folder) as running, running.client() as asking:
+        yield asking
+
+
+def rows_at(published: Published, commit: int) -> list[tuple[int, int]]:
+    return sorted(published.held[commit].elements())
+
+
+Keep = Callable[[int, int], bool]
+
+
+@pytest.mark.parametrize(
+    ("query", "keep"),
+    [
+        ("", lambda id, n: True),
+        ("id=eq.3", lambda id, n: id == 3),
+        ("id=neq.3&n=gt.1", lambda id, n: id != 3 and n > 1),
+        ("id=gte.2&id=lte.5", lambda id, n: 2 <= id <= 5),
+        ("n=lt.2", lambda id, n: n < 2),
+        ("id=in.(1,2,8)", lambda id, n: id in (1, 2, 8)),
+        ("id=in.1,2", lambda id, n: id in (1, 2)),
+        ("id=is.null", lambda id, n: False),
+        ("id=is.not_null", lambda id, n: True),
+        ("id=like.%251%25", lambda id, n: "1" in str(id)),
+    ],
+)
+def test_filters_take_the_rows_that_they_name(
+    published: Published, client: httpx.Client, query: str, keep: Keep
+) -> None:
+    answer = client.get(f"/api/views/sums/rows?limit=1000&{query}").json()
+    assert answer["commit"] == 40 and not answer["more"] and answer["stale"] == {}
+    assert [(row["id"], row["n"]) for row in answer["rows"]] == [r for r in rows_at(published, 40) if keep(*r)]
+
+
+def test_pages_in_an_order_are_the_rows_once(published: Published, client: httpx.Client) -> None:
+    found, offset, more = list[int](), 0, True
+    while more:
+        page = client.get(f"/api/views/SUMS/rows?select=n,id&order=n.desc,id&limit=3&offset={offset}").json()
+        assert [column["name"] for column in page["columns"]] == ["n", "id"]
+        found += [(row["n"], row["id"]) for row in page["rows"]]
+        offset, more = offset + 3, page["more"]
+    assert found == sorted(((n, id) for id, n in rows_at(published, 40)), key=lambda row: (-row[0], row[1]))
+
+
+@pytest.mark.parametrize("commit", [1, 17, 40])
+def test_a_view_is_read_as_of_a_commit_that_is_past(published: Published, client: httpx.Client, commit: int) -> None:
+    answer = client.get(f"/api/views/sums/rows?at={commit}&limit=1000").json()
+    assert answer["commit"] == commit
+    assert [(row["id"], row["n"]) for row in answer["rows"]] == rows_at(published, commit)
+
+
+def test_csv_and_arrow_hold_the_same_rows(published: Published, client: httpx.Client) -> None:
+    texts = client.get("/api/views/sums/rows?format=csv&limit=1000")
+    assert texts.headers["x-headrace-commit"] == "40" and texts.headers["content-type"].startswith("text/csv")
+    head, *rows = csv.reader(io.StringIO(texts.text))
+    assert head == ["id", "n"] and [(int(id), int(n)) for id, n in rows] == rows_at(published, 40)
+    table = pa.ipc.open_stream(client.get("/api/views/sums/rows?format=arrow&limit=2").content).read_all()
+    assert table.to_pylist() == [{"id": id, "n": n} for id, n in rows_at(published, 40)[:2]]
+
+
+def test_csv_tells_null_from_empty_text_and_keeps_what_is_nested(client: httpx.Client) -> None:
+    sql = "SELECT NULL::VARCHAR AS nothing, '' AS empty, 'a\"b' AS quoted, [1, 2] AS list, 1.50::DECIMAL(5,2) AS price"
+    answer = client.post("/api/sql", json={"sql": sql, "format": "csv"})
+    assert answer.text == '"nothing","empty","quoted","list","price"\n,"","a""b","[1,2]","1.50"\n'
+
+
+def test_a_row_is_found_by_its_key(published: Published, client: httpx.Client) -> None:
+    ids = [id for id, _ in rows_at(published, 40)]
+    once = next(row for row in rows_at(published, 40) if ids.count(row[0]) == 1)
+    found = client.get(f"/api/views/sums/row?id={once[0]}").json()
+    assert found == {"commit": 40, "row": {"id": once[0], "n": once[1]}}
+    absent = client.get("/api/views/sums/row?id=4711")
+    assert (absent.status_code, absent.json()["code"]) == (404, "row.unknown")
+
+
+def test_sql_binds_values_and_says_when_there_is_more(published: Published, client: httpx.Client) -> None:
+    asked = {"sql": "SELECT id, n FROM sums WHERE id > ? ORDER BY id, n", "parameters": [2], "limit": 2}
+    answer = client.post("/api/sql", json=asked).json()
+    wanted = [row for row in rows_at(published, 40) if row[0] > 2]
+    assert [(row["id"], row["n"]) for row in answer["rows"]] == wanted[:2]
+    assert answer["more"] == (len(wanted) > 2) and answer["commit"] == 40
+    twice = client.post("/api/sql", json={"sql": "SELECT 1 AS a, 2 AS a, 3 AS a_2"}).json()
+    assert list(twice["rows"][0].values()) == [1, 2, 3]
+    past = client.post("/api/sql", json={"sql": "SELECT count(*) AS n FROM sums", "at": 3}).json()
+    assert (past["commit"], past["rows"]) == (3, [{"n": len(rows_at(published, 3))}])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("GET", "views/none", None, 404, "view.unknown"),
+        ("GET", "views/none/rows", None, 404, "view.unknown"),
+        ("GET", "views/none/changes", None, 404, "view.unknown"),
+        ("GET", "views/sums/rows?id=3", None, 400, "api.request"),
+        ("GET", "views/sums/rows?id=about.3", None, 400, "api.request"),
+        ("GET", "views/sums/rows?id=eq.three", None, 400, "query.filter"),
+        ("GET", "views/sums/rows?nothing=eq.1", None, 400, "query.filter"),
+        ("GET", "views/sums/rows?order=nothing", None, 400, "query.filter"),
+        ("GET", "views/sums/rows?order=id,,n", None, 400, "api.request"),
+        ("GET", "views/sums/rows?limit=-1", None, 400, "api.request"),
+        ("GET", "views/sums/rows?limit=10001", None, 400, "api.request"),
+        ("GET", "views/sums/rows?format=xml", None, 400, "api.request"),
+        ("GET", "views/sums/rows?at=41", None, 410, "view.not_at"),
+        ("GET", "views/sums/row", None, 400, "query.filter"),
+        ("GET", "views/sums/row?n=1", None, 400, "query.filter"),
+        ("GET", "views/sums/changes?after=x", None, 400, "api.request"),
+        ("POST", "sql", {"sql": "SELEC 1"}, 400, "sql.syntax"),
+        ("POST", "sql", {"sql": "DROP VIEW sums"}, 400, "sql.refused"),
+        ("POST", "sql", {"sql": "SELECT * FROM read_csv('/etc/passwd')"}, 400, None),
+        ("POST", "sql", {"sql": "SELECT 1", "engine": "spark", "at": 1}, 400, "api.request"),
+        ("POST", "sql", {"sql": "SELECT 1", "wrong": 1}, 400, "api.request"),
+        ("POST", "sql", {}, 400, "api.request"),
+        ("DELETE", "quarantine/orders:1:1", None, 404, "quarantine.unknown"),
+        ("GET", "nothing", None, 404, "api.route"),
+        ("PUT", "views", None, 405, "api.route"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_told_with_a_code(
+    client: httpx.Client, method: str, path: str, body: object, status: int, code: str | None
+) -> None:
+    answer = client.request(method, f"/api/{path}", json=body)
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (status, code or told["code"]), answer.text
+    assert set(told) == {"code", "what", "where", "why", "next"} and told["what"]
+
+
+def test_a_view_is_told_with_what_it_reads_and_who_reads_it(published: Published, client: httpx.Client) -> None:
+    told = client.get("/api/views/sums").json()
+    assert told["sql"] == "SELECT 1" and told["key"] == ["id"] and told["state"] == "live"
+    assert told["columns"] == [{"name": "id", "type": "bigint"}, {"name": "n", "type": "bigint"}]
+    assert (told["commit"], told["rows"]) == (40, len(rows_at(published, 40)))
+    assert (told["reads"], told["read_by"], told["sinks"]) == (["orders"], ["top"], ["store"])
+
+
+def test_lineage_joins_sources_tables_views_and_sinks(client: httpx.Client) -> None:
+    found = client.get("/api/lineage").json()
+    nodes = {(node["id"], node["kind"], node["name"], node["state"]) for node in found["nodes"]}
+    assert nodes == {
+        ("source:shop", "source", "shop", "running"), ("table:orders", "table", "orders", "running"),
+        ("view:sums", "view", "sums", "live"), ("view:top", "view", "top", "refused"),
+        ("sink:store", "sink", "store", "failed"),
+    }  # fmt: skip
+    assert {(edge["from"], edge["to"]) for edge in found["edges"]} == {
+        ("source:shop", "table:orders"), ("table:orders", "view:sums"), ("view:sums", "view:top"),
+        ("view:sums", "sink:store"),
+    }  # fmt: skip
+
+
+def test_transactions_of_a_view_are_told_newest_first_in_pages(published: Published, client: httpx.Client) -> None:
+    deltas = {n: _delta(published, n) for n in range(1, 41)}
+    told, before = list[dict[str, object]](), None
+    while page := client.get(f"/api/feeds/sums/transactions?limit=7{f'&before={before}' if before else ''}").json():
+        told += page
+        before = page[-1]["commit"]
+    assert [each["commit"] for each in told] == [n for n in range(40, 0, -1) if deltas[n]]
+    for each in told:
+        found = {(c["row"]["id"], c["row"]["n"]): c["weight"] for c in each["changes"]}
+        assert found == deltas[each["commit"]]
+    after = client.get("/api/feeds/sums/transactions?after=30&limit=1000").json()
+    assert [each["commit"] for each in after] == [n for n in range(40, 30, -1) if deltas[n]]
+
+
+def _delta(published: Published, commit: int) -> dict[tuple[int, int], int]:
+    after, before = published.held[commit], published.held[commit - 1]
+    return {row: after[row] - before[row] for row in {*after, *before} if after[row] != before[row]}
+
+
+def test_answers_have_the_forms_of_the_contract(client: httpx.Client) -> None:
+    for path, form in (
+        ("health", shapes.Health), ("me", shapes.Me), ("lineage", shapes.Lineage), ("views/sums", shapes.WholeView),
+        ("views/sums/rows", shapes.Rows), ("feeds", list[shapes.Feed]), ("tokens", list[shapes.Token]),
+        ("feeds/sums/transactions", list[shapes.Transaction]),
+    ):  # fmt: skip
+        TypeAdapter(form).validate_python(client.get(f"/api/{path}").json())
+    TypeAdapter(shapes.Rows).validate_python(client.post("/api/sql", json={"sql": "SELECT 1 AS a"}).json())
+    TypeAdapter(shapes.NewToken).validate_python(client.post("/api/tokens", json={"name": "form"}).json())
+
+
+def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "_running", threading.BoundedSemaphore(1))
+    with reads._running:
+        busy = client.post("/api/sql", json={"sql": "SELECT 1"})
+    assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (503, "wait.busy", "1")
+    assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
+    long = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
+    late = client.post("/api/sql", json={"sql": long, "seconds": 0.3})
+    assert (late.status_code, late.json()["code"]) == (504, "query.timeout")
+    assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200

@@ -1,0 +1,172 @@
+"""Goal: every route lets through whom it should, and nobody else.
+
+Method: each route over real HTTP with each kind of token; oracle: the least role of each, written here by hand.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from served_project import Site, site
+
+from headrace.api.actions import ACTIONS
+from headrace.api.app import ROUTERS, routes
+from headrace.governance.roles import Role
+from published_view import Published
+
+LEAST = {
+    "GET /health": None, "POST /session": None, "DELETE /session": None,
+    "GET /me": "viewer", "GET /status": "viewer", "GET /sources": "viewer", "GET /sinks": "viewer",
+    "GET /lineage": "viewer", "GET /metrics": "viewer", "GET /top": "viewer", "GET /frontier": "viewer",
+    "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/rows": "viewer",
+    "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/explain": "viewer",
+    "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
+    "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
+    "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",
+    "POST /sinks/{sink}/pause": "operator", "POST /sinks/{sink}/resume": "operator",
+    "GET /tokens": "admin", "POST /tokens": "admin", "DELETE /tokens/{id}": "admin", "GET /audit": "admin",
+}  # fmt: skip
+# What a token that is limited to some views may ask at all.
+LIMITED = {
+    "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/rows", "GET /views/{name}/row",
+    "GET /views/{name}/changes", "GET /feeds", "GET /feeds/{name}/transactions", "POST /sql", "POST /wait",
+    "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
+}  # fmt: skip
+BODIES = {"POST /sql": {"sql": "SELECT 1"}, "POST /wait": {"token": 1, "view": "sums"}, "POST /tokens": {"name": "!"}}
+ROLES = [role.value for role in Role]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    published, rng = Published(tmp_path_factory.mktemp("access") / "shop"), random.Random(1)
+    for _ in range(6):
+        published.step([published.changes(rng)])
+    with site(published.folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tokens(served: Site) -> dict[str, str]:
+    made = {role: served.tokens.create(f"of-{role}", Role(role))[1] for role in ROLES}
+    made |= {f"limited {role}": served.tokens.create(f"l-{role}", Role(role), ["sums"])[1] for role in ROLES[:-1]}
+    return made | {"elsewhere": served.tokens.create("elsewhere", Role.VIEWER, ["other_*"])[1]}
+
+
+def ask(served: Site, token: str, route: str, name: str = "sums") -> httpx.Response:
+    method, path = route.split()
+    path = ("" if path == "/metrics" else "/api") + path.format(name=name, id="orders:1:1", sink="store")
+    with served.client(token) as client, client.stream(method, path, json=BODIES.get(route)) as response:
+        if "event-stream" not in response.headers.get("content-type", ""):
+            response.read()
+        return response
+
+
+def test_every_route_has_an_action_and_a_line_here() -> None:
+    known = {route for router in ROUTERS for route in routes(router)} | {"GET /metrics"}
+    assert known == set(ACTIONS) == set(LEAST)
+
+
+@pytest.mark.parametrize("route", sorted(LEAST))
+def test_a_route_takes_its_least_role_and_those_above(served: Site, tokens: dict[str, str], route: str) -> None:
+    least = LEAST[route]
+    if least is None:
+        assert ask(served, "", route).status_code not in (401, 403) or route == "POST /session"
+        return
+    for token in ("", "headrace_" + "x" * 43):
+        refused = ask(served, token, route)
+        assert (refused.status_code, refused.json()["code"]) == (401, "access.token")
+        assert refused.headers["www-authenticate"] == "Bearer"
+    for role in ROLES:
+        passed = ask(served, tokens[role], route)
+        if ROLES.index(role) < ROLES.index(least):
+            assert (passed.status_code, passed.json()["code"]) == (403, "access.denied"), role
+        else:
+            assert passed.status_code not in (401, 403), (role, passed.text)
+
+
+@pytest.mark.parametrize("route", sorted(set(LEAST) - {"GET /health", "POST /session", "DELETE /session"}))
+def test_a_limited_token_knows_of_nothing_else(served: Site, tokens: dict[str, str], route: str) -> None:
+    """It may ask for what it reaches; another relation is as unknown to it as one that is not there."""
+    for role in ROLES[:-1]:
+        passed = ask(served, tokens[f"limited {role}"], route).status_code
+        may = route in LIMITED and ROLES.index(role) >= ROLES.index(LEAST[route] or "viewer")
+        assert (passed not in (401, 403)) == may, (role, passed)
+    if "{name}" in route and route in LIMITED:
+        there, absent = (ask(served, tokens["elsewhere"], route, name) for name in ("sums", "sumz"))
+        assert there.status_code == absent.status_code == 404
+        assert there.text.replace("sums", "?") == absent.text.replace("sumz", "?")
+
+
+def test_lists_and_queries_tell_a_limited_token_only_of_what_it_reaches(served: Site, tokens: dict[str, str]) -> None:
+    with served.client(tokens["elsewhere"]) as client:
+        assert client.get("/api/views").json() == client.get("/api/feeds").json() == []
+        refused = client.post("/api/sql", json={"sql": "SELECT * FROM sums"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "sql.unknown_relation")
+        assert client.post("/api/wait", json={"token": 1, "view": "sums"}).json()["code"] == "view.unknown"
+        assert client.post("/api/sql", json={"sql": "SELECT 1", "engine": "spark"}).status_code == 403
+    with served.client(tokens["limited viewer"]) as client:
+        assert [view["name"] for view in client.get("/api/views").json()] == ["sums"]
+        assert client.post("/api/sql", json={"sql": "SELECT count(*) AS n FROM sums"}).status_code == 200
+
+
+def test_a_token_that_is_revoked_opens_nothing_from_the_next_request_on(served: Site) -> None:
+    with served.client() as owner:
+        made = owner.post("/api/tokens", json={"name": "short", "role": "viewer", "grants": ["sums"]}).json()
+        with served.client(made["token"]) as client:
+            assert client.get("/api/me").json() == {"name": "short", "role": "viewer", "grants": ["sums"]}
+            assert owner.delete(f"/api/tokens/{made['id']}").json()["revoked_at"] is not None
+            assert client.get("/api/me").status_code == 401
+        assert made["token"] not in owner.get("/api/tokens").text
+        again = owner.post("/api/tokens", json={"name": "of-viewer"})
+        assert (again.status_code, again.json()["code"]) == (409, "access.exists")
+
+
+def test_a_cookie_reads_and_changes_only_with_the_header_of_the_page(served: Site) -> None:
+    with httpx.Client(base_url=served.url) as browser:
+        assert browser.post("/api/session", json={"token": "headrace_" + "y" * 43}).status_code == 401
+        logged = browser.post("/api/session", json={"token": served.owner})
+        assert logged.json() == {"name": "owner", "role": "admin", "grants": []}
+        cookie = logged.headers["set-cookie"].lower()
+        assert "httponly" in cookie and "samesite=strict" in cookie
+        assert browser.get("/api/me").json()["name"] == "owner"
+        refused = browser.post("/api/plan")
+        assert (refused.status_code, refused.json()["code"]) == (401, "access.token")
+        assert browser.post("/api/plan", headers={"X-Headrace": "1"}).json() == {"verb": "plan"}
+        browser.delete("/api/session")
+        assert browser.get("/api/me").status_code == 401
+
+
+def test_without_tokens_only_programs_that_name_this_machine_are_answered(tmp_path: Path) -> None:
+    """A page whose name was pointed at the loopback, or one that makes a browser send a form, changes nothing."""
+    published = Published(tmp_path / "shop")
+    with site(published.folder, asks=False) as running, running.client("") as client:
+        assert client.get("/api/me").json()["role"] == "admin"
+        rebound = client.get("/api/views", headers={"Host": "evil.example:7070"})
+        assert (rebound.status_code, rebound.json()["code"]) == (401, "access.token")
+        assert client.post("/api/apply").status_code == 401
+        assert client.post("/api/apply", headers={"X-Headrace": "1"}).json() == {"verb": "apply"}
+
+
+def test_what_changes_something_is_written_down_and_what_is_refused_too(served: Site, tokens: dict[str, str]) -> None:
+    """By whom, what, and how it ended; no secret and no row stands there."""
+    with served.client(tokens["operator"]) as operator, served.client() as owner:
+        operator.post("/api/apply")
+        operator.post("/api/sinks/store/pause")
+        operator.post("/api/tokens", json={"name": "more"})
+        made = owner.post("/api/tokens", json={"name": "more"}).json()
+        entries = owner.get("/api/audit?limit=1000").json()
+        own = owner.get("/api/audit?who=of-operator").json()
+    told = [(e["who"], e["action"], e["outcome"]) for e in entries]
+    for entry in (
+        ("of-operator", "apply", "done"), ("of-operator", "sink_pause", "done"),
+        ("of-operator", "token_create", "refused"), ("owner", "token_create", "done"), ("", "connect", "refused"),
+    ):  # fmt: skip
+        assert entry in told, entry
+    assert {e["who"] for e in own} == {"of-operator"} and own[-1]["address"] == "127.0.0.1"
+    text = str(entries)
+    assert made["token"] not in text and served.owner not in text
+    assert served.access.log.verify().damage is None

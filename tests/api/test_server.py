@@ -1,0 +1,103 @@
+"""Goal: the API beside a project is where it says, starts with its first request, and leaves nothing behind.
+
+Method: the part that `headrace up` starts, without a pipeline, asked by real HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from served_project import Verbs
+
+from headrace.api import server
+from headrace.api.server import ApiServer
+from headrace.model.definition import ApiSettings, Project, Settings
+from headrace.model.errors import HeadraceError
+from published_view import Published
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Published(tmp_path / "shop").folder
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def made(folder: Path, **settings: Any) -> tuple[ApiServer, list[dict[str, Any]]]:
+    told: list[dict[str, Any]] = []
+    return ApiServer(Project(folder, Settings(api=ApiSettings(**settings))), told.append), told
+
+
+def test_it_tells_where_it_is_answers_and_takes_its_address_away(folder: Path) -> None:
+    address, token = folder / ".headrace/api.json", folder / ".headrace/tokens/api"
+    address.write_text("{}")  # of one that was killed
+    beside, told = made(folder, port=0)
+    beside.listen()
+    assert not address.exists()
+    beside.begin(Verbs())
+    try:
+        url = told[0]["url"]
+        assert (told[0]["event"], told[0]["token_file"]) == ("api.started", str(token))
+        assert json.loads(address.read_text())["url"] == url and token.read_text().strip() not in str(told)
+        assert stat.S_IMODE(token.stat().st_mode) == stat.S_IMODE(address.stat().st_mode) == 0o600
+        assert beside._answering is None  # nobody has asked yet
+        assert httpx.get(f"{url}/api/health").json()["status"] == "ok"
+        asked = httpx.get(
+            f"{url}/api/views/sums/rows", headers={"Authorization": f"Bearer {token.read_text().strip()}"}
+        )
+        assert asked.json()["rows"] == []
+    finally:
+        beside.close()
+    assert not address.exists()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/api/health")
+    beside.close()
+
+
+def test_it_ends_without_having_been_asked_or_begun(folder: Path) -> None:
+    for begins in (True, False):
+        beside, _ = made(folder, port=0)
+        beside.listen()
+        if begins:
+            beside.begin(Verbs())
+        beside.close()
+
+
+def test_the_usual_port_may_be_taken_a_configured_one_not(
+    folder: Path, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "PORT", taken)
+    beside, told = made(folder)
+    beside.listen()
+    beside.begin(Verbs())
+    assert not told[0]["url"].endswith(f":{taken}")
+    beside.close()
+    refused, _ = made(folder, port=taken)
+    with pytest.raises(HeadraceError) as caught:
+        refused.listen()
+    refused.close()
+    assert (caught.value.code, caught.value.where) == ("api.port", "headrace.yaml: api.port")
+    assert f"port: {taken + 1}" in caught.value.next
+
+
+def test_without_tokens_it_names_no_file_of_one(folder: Path) -> None:
+    beside, told = made(folder, port=0, auth="none")
+    beside.listen()
+    beside.begin(Verbs())
+    try:
+        assert "token_file" not in told[0] and "token" not in told[0]["text"]
+        assert httpx.get(f"{told[0]['url']}/api/me").json()["name"] == "anyone"
+        assert not (folder / ".headrace/tokens/api").exists()
+    finally:
+        beside.close()

@@ -1,0 +1,84 @@
+"""Goal: psql and the tools of PostgreSQL find a project's views and tables as they would find PostgreSQL's own.
+
+Method: views of the same columns in a real PostgreSQL; psql's commands and the queries of clients.sql on both. What differs
+by design (numbers of objects, narrower types of the catalogue) is left out of the comparison.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from test_like_postgresql import COLUMNS
+
+from headrace.api.postgres.server import PostgresServer
+from headrace.formats.types.postgres import from_spark
+from headrace.testing.postgres import PostgresServer as RealServer
+from psql_project import Views, connect, serving
+
+ASKED = [part.partition("\n") for part in (Path(__file__).with_name("clients.sql")).read_text().split("\n\n")[1:]]
+COMMANDS = [
+    r"\d", r"\dt", r"\dv", r"\dm", r"\d kinds", r"\d+ pair", r"\d ki*", r"\dn", r"\df", r"\dx", r"\dT", r"\dp",
+    r"\sv pair", r"\dv public.*", r"\dt nothing*", r"\d nothing", r"\dD", r"\ds",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PostgresServer, RealServer]]:
+    views = Views(tmp_path_factory.mktemp("catalogue") / "p")
+    pair = "SELECT 1 AS a,\n    'x'::text AS b"
+    views.view("kinds", COLUMNS)
+    views.view("pair", {"a": "int", "b": "string"}, sql=pair)
+    views.relation("keyed", {"area": "int", "n": "bigint", "id": "int"}, ("area", "id"))
+    with RealServer() as server, serving(views) as served:
+        server.psql("CREATE ROLE headrace; CREATE ROLE ada LOGIN SUPERUSER")
+        server.create_database("shop")
+        kinds = ", ".join(f"NULL::{from_spark(kind)} AS {name}" for name, kind in COLUMNS.items())
+        server.psql(
+            f"ALTER SCHEMA public OWNER TO headrace; DROP EXTENSION plpgsql; SET ROLE headrace;"
+            f"CREATE VIEW kinds AS SELECT {kinds}; CREATE VIEW pair AS {pair};"
+            "CREATE TABLE keyed (area int, n bigint, id int, PRIMARY KEY (area, id))",
+            "shop",
+        )
+        yield served, server
+
+
+def psql(command: str, host: str, port: int) -> tuple[str, str]:
+    done = subprocess.run(
+        ["psql", "-X", "-h", host, "-p", str(port), "-U", "ada", "-d", "shop", "-c", command],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_psql_shows_what_it_shows_of_postgresql(both: Any, command: str) -> None:
+    served, server = both
+    here, there = psql(command, *served.address), psql(command, "127.0.0.1", server.port)
+    assert here == there
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(("asked", "statement"), [(a, s) for a, _, s in ASKED], ids=[a[3:] for a, _, _ in ASKED])
+def test_what_a_client_asks_of_the_catalogue_is_answered_alike(both: Any, asked: str, statement: str) -> None:
+    served, server = both
+    with connect(served, autocommit=True) as here, psycopg.connect(server.dsn_for("shop", "ada")) as there:
+        answers = []
+        for connection in (here, there):
+            cursor = connection.execute(statement.encode())
+            answers.append(([c.name for c in cursor.description or ()], [tuple(map(plain, row)) for row in cursor]))
+    if asked in ("-- DBeaver: schemas",):  # PostgreSQL's own schema has a comment
+        assert answers[0][0] == answers[1][0] and answers[0][1] == [(2200, "public", None)]
+        return
+    assert answers[0] == answers[1]
+    assert answers[0][1]
+
+
+def plain(value: Any) -> Any:
+    """One letter is a byte of PostgreSQL's type "char"; numbers of objects are numbers."""
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,176 @@
+"""Goal: whatever bytes a client sends, the server goes on for all others, and keeps no more than it says.
+
+Method: random bytes, cut and damaged messages, and lengths that lie, before and after a connection has begun; then another
+client asks and must get its answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pygwire.messages import Bind, Close, Describe, Execute, Parse, PGMessage, Query, StartupMessage, Sync
+
+from headrace.api.postgres import lexer, startup, statements, wire
+from headrace.api.postgres.rewrite import rewritten
+from headrace.api.postgres.server import PostgresServer
+from headrace.model.errors import HeadraceError
+from psql_project import Views, connect, serving
+
+BEGIN = StartupMessage(params={"user": "ada", "database": "shop"}).to_wire()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    views = Views(tmp_path_factory.mktemp("hostile") / "p")
+    views.view("sums", {"id": "int", "n": "bigint"}, ("id",))
+    views.step(sums=[(i, i, 1) for i in range(10)])
+    with serving(views) as server:
+        yield server
+
+
+def sent(server: PostgresServer, *parts: bytes, seconds: float = 5.0) -> bytes:
+    """What the server answers until it closes the connection, or has said nothing for 0.1 s."""
+    answer = b""
+    with socket.create_connection(server.address, timeout=seconds) as client:
+        with contextlib.suppress(OSError):
+            for part in parts:
+                client.sendall(part)
+        client.settimeout(0.1)
+        with contextlib.suppress(OSError):
+            while part := client.recv(65_536):
+                answer += part
+    return answer
+
+
+def well(server: PostgresServer) -> None:
+    with connect(server, autocommit=True) as connection:
+        assert connection.execute("SELECT sum(n) FROM sums").fetchone() == (45,)
+
+
+@settings(max_examples=25)
+@given(st.binary(max_size=200))
+def test_random_first_bytes_do_no_harm(served: PostgresServer, content: bytes) -> None:
+    sent(served, content)
+
+
+def test_random_first_bytes_were_harmless(served: PostgresServer) -> None:
+    well(served)
+
+
+MESSAGES: list[PGMessage] = [
+    Query(query_string="SELECT n FROM sums WHERE id = 1"),
+    Parse(statement="a", query="SELECT n FROM sums WHERE id = $1", param_types=[23]),
+    Bind(portal="p", statement="a", param_formats=[1], param_values=[b"\0\0\0\1"], result_formats=[0]),
+    Describe(kind="P", name="p"), Describe(kind="S", name="a"), Execute(portal="p", max_rows=1),
+    Close(kind="P", name="p"), Sync(),
+]  # fmt: skip
+
+
+def test_damaged_messages_end_at_most_their_own_connection(served: PostgresServer) -> None:
+    rng = random.Random(7)
+    for _ in range(30):
+        content = bytearray(b"".join(rng.choice(MESSAGES).to_wire() for _ in range(rng.randrange(1, 6))))
+        for _ in range(rng.randrange(1, 4)):
+            content[rng.randrange(len(content))] = rng.randrange(256)
+        sent(served, BEGIN, bytes(content[: rng.randrange(1, len(content) + 1)]))
+    well(served)
+    for _ in range(100):
+        if not served.connections:
+            return
+        time.sleep(0.05)
+    raise AssertionError("connections are left")
+
+
+def test_a_length_that_lies_takes_no_memory(served: PostgresServer) -> None:
+    before = psutil.Process().memory_info().rss
+    answer = sent(served, BEGIN, b"Q" + struct.pack("!I", 2**31 - 1), b"x" * 1000)
+    assert b"2,147,483,647 bytes; at most" in answer and b"08P01" in answer
+    assert sent(served, struct.pack("!I", 2**30) + b"\0" * 100).find(b"08P01") > 0
+    assert sent(served, BEGIN, b"Q" + struct.pack("!I", 3)).find(b"08P01") > 0
+    assert psutil.Process().memory_info().rss - before < 64 << 20
+    well(served)
+
+
+def test_statements_and_portals_of_one_connection_are_bounded(served: PostgresServer) -> None:
+    parts = [Parse(statement=f"s{number}", query="SELECT 1").to_wire() for number in range(1_100)]
+    answer = sent(served, BEGIN, *parts, Sync().to_wire())
+    assert answer.count(b"1\0\0\0\x04") >= 1_000 and b"1,000 prepared statements" in answer
+
+
+def test_a_client_that_says_nothing_is_dropped(served: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that says a byte now and then, and one that asks again and again for TLS."""
+    monkeypatch.setattr(startup, "STARTUP_S", 0.5)
+    request = struct.pack("!II", 8, 80877103)
+    for begin, then in ((b"", b""), (BEGIN[:5], BEGIN[5:6]), (request, request)):
+        began = time.monotonic()
+        with socket.create_connection(served.address, timeout=8) as client, contextlib.suppress(OSError):
+            client.sendall(begin)
+            client.settimeout(0.1)
+            while time.monotonic() - began < 8:
+                with contextlib.suppress(TimeoutError):
+                    if client.recv(10) == b"":
+                        break
+                client.sendall(then)
+        assert time.monotonic() - began < 6
+    well(served)
+
+
+def test_a_client_that_takes_nothing_is_dropped(served: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "SEND_S", 0.5)
+    with socket.create_connection(served.address, timeout=5) as client:
+        client.sendall(BEGIN + Query(query_string="SELECT range, repeat('x', 100) FROM range(10000000)").to_wire())
+        for _ in range(100):
+            time.sleep(0.1)
+            if not served.connections:
+                break
+        assert not served.connections
+    well(served)
+
+
+@given(st.text(max_size=80) | st.lists(st.sampled_from(
+    ["'", '"', "$1", "$$", "/*", "*/", "--", "\n", "(", ")", "::", "regclass", "operator", "collate", ".", "pg_catalog",
+     "public", "copy", "to", "stdout", "select", "declare", "cursor", "for", "fetch", "with", ",", "set", "=", "x", "1"]
+    ), max_size=14).map(" ".join))  # fmt: skip
+def test_any_text_is_read_or_refused_and_nothing_of_it_is_lost(text: str) -> None:
+    try:
+        tokens = lexer.tokens(text)
+    except HeadraceError as error:
+        assert error.code == "sql.syntax"
+        return
+    assert "".join(token.text for token in tokens) == text
+    for statement in lexer.split(text):
+        with contextlib.suppress(HeadraceError):
+            statements.read(statement)
+        rewritten(statement, {"user": "'u'"})
+
+
+def test_a_long_text_is_read_in_the_time_of_its_length(served: PostgresServer) -> None:
+    for text in (
+        "operator(" * 20_000,
+        "cast(" * 20_000,
+        "'" * 300_001,
+        "((" * 20_000,
+        "/*" * 100_000,
+        "a." * 20_000,
+        "$1::regclass " * 10_000,
+    ):
+        began = time.monotonic()
+        with contextlib.suppress(HeadraceError):
+            for statement in lexer.split(text):
+                rewritten(statement, {})
+        with contextlib.suppress(HeadraceError):
+            statements.read(lexer.split("COPY (" + text)[0])
+        assert time.monotonic() - began < 5, text[:20]
+    nested = "SELECT " + "(" * 2_000 + "1" + ")" * 2_000
+    answer = sent(served, BEGIN, Query(query_string=nested).to_wire(), seconds=20)
+    assert b"Z\0\0\0\x05I" in answer
+    well(served)

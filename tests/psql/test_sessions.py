@@ -1,0 +1,278 @@
+"""Goal: connections, transactions, cursors and cancelling are as PostgreSQL's clients know them.
+
+Method: psycopg on a served project whose steps are published by hand; what a transaction reads is compared with what was
+published when it began.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pygwire.messages import CancelRequest
+
+from headrace.api.postgres.reading import Asker
+from headrace.api.postgres.server import PostgresServer
+from headrace.model.definition import PsqlSettings
+from headrace.model.errors import HeadraceError
+from psql_project import Views, connect, serving
+
+ROWS = 30_000
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Views:
+    views = Views(tmp_path / "p")
+    views.view("sums", {"id": "int", "n": "bigint"}, ("id",), "SELECT id, sum(n) AS n FROM raw GROUP BY id")
+    views.view("others", {"id": "int", "n": "bigint"}, ("id",))
+    views.step(sums=[(i, i * 10, 1) for i in range(ROWS)], others=[(1, 1, 1)])
+    return views
+
+
+@pytest.fixture
+def served(views: Views) -> Iterator[PostgresServer]:
+    with serving(views) as server:
+        yield server
+
+
+def failing(state: str, connection: psycopg.Connection[Any], statement: str) -> psycopg.Error:
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(statement.encode())
+    assert caught.value.sqlstate == state, caught.value
+    return caught.value
+
+
+def move_one(views: Views, key: int, before: int, after: int) -> None:
+    views.step(sums=[(key, before, -1), (key, after, 1)], others=[(1, views.commit, -1), (1, views.commit + 1, 1)])
+
+
+def test_a_transaction_reads_one_commit_whatever_is_published_meanwhile(views: Views, served: PostgresServer) -> None:
+    """Also of a view that it asks for only later."""
+    with connect(served) as connection, connect(served, autocommit=True) as other:
+        assert connection.execute("SELECT n FROM sums WHERE id = 5").fetchone() == (50,)
+        move_one(views, 5, 50, 51)
+        assert connection.execute("SELECT n FROM sums WHERE id = 5").fetchone() == (50,)
+        assert connection.execute("SELECT n FROM others").fetchone() == (1,)
+        assert other.execute("SELECT s.n, o.n FROM sums s, others o WHERE s.id = 5").fetchone() == (51, 2)
+        connection.commit()
+        assert connection.execute("SELECT s.n, o.n FROM sums s, others o WHERE s.id = 5").fetchone() == (51, 2)
+
+
+def test_a_failed_transaction_takes_nothing_until_it_is_rolled_back(served: PostgresServer) -> None:
+    with connect(served) as connection:
+        failing("42P01", connection, "SELECT * FROM nope")
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
+        failing("25P02", connection, "SELECT 1")
+        connection.rollback()
+        with connection.transaction():
+            with pytest.raises(psycopg.errors.UndefinedColumn), connection.transaction():
+                connection.execute("SELECT nope FROM sums")
+            assert connection.execute("SELECT count(*) FROM sums").fetchone() == (ROWS,)
+
+
+def test_what_would_write_is_refused_with_the_command_that_helps(served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        for statement in (
+            "INSERT INTO sums VALUES (1, 2)",
+            "DROP VIEW sums",
+            "CREATE TABLE t (a int)",
+            "TRUNCATE sums",
+        ):
+            error = failing("25006", connection, statement)
+            assert error.diag.message_hint == "edit views/NAME.sql, then `headrace apply`"
+        failing("25006", connection, "COPY sums FROM STDIN")
+        for statement in ("SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM '/etc/passwd'"):
+            with pytest.raises(psycopg.Error):
+                connection.execute(statement.encode())
+        assert failing("42P01", connection, "SELECT * FROM sum").diag.message_hint == "did you mean 'sums'?"
+
+
+def test_a_result_comes_in_parts_and_a_portal_goes_on_where_it_stopped(served: PostgresServer) -> None:
+    with connect(served) as connection:
+        with connection.cursor("part", binary=True) as cursor:
+            cursor.itersize = 7_001
+            cursor.execute("SELECT id, n FROM sums WHERE id < %s ORDER BY id", (20_000,))
+            assert [column.name for column in cursor.description or ()] == ["id", "n"]
+            assert list(cursor) == [(i, i * 10) for i in range(20_000)]
+        connection.execute("DECLARE c CURSOR FOR SELECT id FROM sums ORDER BY id")
+        assert connection.execute("FETCH 2 FROM c").fetchall() == [(0,), (1,)]
+        connection.execute("MOVE 3 FROM c")
+        assert connection.execute("SELECT 1").fetchone() == (1,)  # another statement in between
+        assert connection.execute("FETCH c").fetchall() == [(5,)]
+        assert len(connection.execute("FETCH ALL FROM c").fetchall()) == ROWS - 6
+        connection.execute("CLOSE c")
+        failing("34000", connection, "FETCH c")
+    with connect(served) as connection, connection.cursor() as cursor:
+        assert sum(1 for _ in cursor.stream("SELECT * FROM sums", size=100)) == ROWS
+
+
+def test_prepared_statements_are_kept_and_told_when_columns_have_changed(views: Views, served: PostgresServer) -> None:
+    with connect(served, autocommit=True, prepare_threshold=0) as connection:
+        for key in range(4):
+            assert connection.execute("SELECT n FROM sums WHERE id = %s", (key,)).fetchone() == (key * 10,)
+        with connection.pipeline():
+            found = [connection.execute("SELECT n FROM sums WHERE id = %s", (key,)) for key in range(5)]
+        assert [cursor.fetchone() for cursor in found] == [(key * 10,) for key in range(5)]
+
+
+LONG = "SELECT count(*) FROM sums a, sums b, sums c WHERE a.n + b.n + c.n = 7"
+
+
+def test_a_long_statement_is_cancelled_or_ends_at_its_timeout(served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        threading.Timer(0.4, connection.cancel_safe).start()
+        began = time.monotonic()
+        error = failing("57014", connection, LONG)
+        assert time.monotonic() - began < 5 and "the client asked" in str(error.diag.message_detail)
+        connection.execute("SET statement_timeout = '300ms'")
+        assert "statement_timeout" in str(failing("57014", connection, LONG).diag.message_detail)
+        connection.execute("RESET statement_timeout")
+        assert connection.execute("SELECT count(*) FROM sums").fetchone() == (ROWS,)
+
+
+def test_who_does_not_know_the_secret_cancels_nothing(served: PostgresServer) -> None:
+    """The statement goes on until its timeout."""
+    with connect(served, autocommit=True) as connection:
+        connection.execute("SET statement_timeout = '1500ms'")
+        guess = CancelRequest(process_id=connection.info.backend_pid, secret_key=b"\0\0\0\0").to_wire()
+
+        def strike() -> None:
+            with socket.create_connection(served.address) as stranger:
+                stranger.sendall(guess)
+                assert stranger.recv(10) == b""
+
+        striking = threading.Timer(0.4, strike)
+        striking.start()
+        assert "statement_timeout" in str(failing("57014", connection, LONG).diag.message_detail)
+        striking.join()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def only(*names: str) -> Any:
+    """Takes the one password, and lets these relations be read."""
+
+    def authenticate(user: str, password: str, address: str) -> Asker:
+        if password != "headrace_right":
+            raise HeadraceError("psql.password", "that is no token", next="headrace token create NAME")
+        return Asker(user, lambda: lambda relation: relation in names)
+
+    return authenticate
+
+
+def test_a_token_is_the_password_and_what_it_may_not_read_does_not_exist(views: Views) -> None:
+    with serving(views, only("others")) as served:
+        for password in ("wrong", ""):
+            with pytest.raises(psycopg.OperationalError, match=r"that is no token|no password supplied"):
+                connect(served, password=password)
+        with connect(served, password="headrace_right", autocommit=True) as connection:
+            assert connection.execute("SELECT n FROM others").fetchall() == [(1,)]
+            for statement in ("SELECT * FROM sums", "COPY sums TO STDOUT", "SUBSCRIBE sums", "TABLE public.sums"):
+                failing("42P01", connection, statement)
+            listed = connection.execute(
+                "SELECT relname FROM pg_catalog.pg_class WHERE relkind IN ('r', 'v')"
+            ).fetchall()
+            assert listed == [("others",)]
+            shown = connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+            assert shown == [("others",)]
+
+
+def test_a_token_that_was_revoked_opens_nothing_more_within_its_connection(views: Views) -> None:
+    revoked = threading.Event()
+
+    def reaches() -> Any:
+        if revoked.is_set():
+            raise HeadraceError("psql.password", "the token was revoked")
+        return lambda relation: True
+
+    with (
+        serving(views, lambda user, password, address: Asker(user, reaches)) as served,
+        connect(served, password="x", autocommit=True) as connection,
+        connect(served, password="x") as follower,
+    ):
+        assert connection.execute("SELECT n FROM others").fetchall() == [(1,)]
+        with follower.cursor().copy("COPY (SUBSCRIBE others) TO STDOUT") as copy:
+            parts = iter(copy)
+            next(parts)
+            revoked.set()
+            failing("28P01", connection, "SELECT n FROM others")
+            with pytest.raises(psycopg.Error, match="revoked"):
+                list(parts)
+
+
+def test_there_are_so_many_connections_and_no_more(views: Views) -> None:
+    full = pytest.raises(psycopg.OperationalError, match="2 connections, and no more")
+    with serving(views, connections=2) as served:
+        with connect(served), connect(served), full:
+            connect(served)
+        while served.connections:
+            time.sleep(0.01)
+        connect(served).close()
+
+
+def test_tls_is_by_the_certificate_that_is_configured(views: Views, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
+         "-subj", "/CN=localhost", "-days", "2"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with (
+        serving(views, certificate=str(certificate), key=str(key)) as served,
+        connect(served, sslmode="require") as connection,
+    ):
+        assert connection.execute("SELECT sum(n) FROM sums").fetchone() == (sum(range(ROWS)) * 10,)
+        assert connection.pgconn.ssl_in_use
+    with serving(views) as served, pytest.raises(psycopg.OperationalError, match="SSL"):
+        connect(served, sslmode="require")
+    with pytest.raises(HeadraceError, match="certificate of psql cannot be used"):
+        PostgresServer(None, "shop", views.folder, PsqlSettings(certificate="no", key=str(key)), None)  # type: ignore[arg-type]
+
+
+def test_a_view_that_is_behind_is_told_of_in_a_notice(views: Views, served: PostgresServer) -> None:
+    views.fail("others", "Division by zero")
+    notices: list[str] = []
+    with connect(served, autocommit=True) as connection:
+        connection.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
+        connection.execute("SELECT * FROM others")
+    assert notices == ["view others is behind: Division by zero"]
+
+
+def test_settings_are_shown_set_and_reset(served: PostgresServer) -> None:
+    with connect(served, autocommit=True, application_name="reports") as connection:
+        assert connection.execute("SHOW application_name").fetchone() == ("reports",)
+        connection.execute("SET application_name = 'other'")
+        assert connection.info.parameter_status("application_name") == "other"
+        connection.execute("SET search_path TO public")
+        connection.execute("SET client_encoding TO 'UTF8'")
+        failing("42704", connection, "SET client_encoding TO 'LATIN1'")
+        failing("42704", connection, "SET nothing_like_it = 1")
+        connection.execute("RESET ALL")
+        assert connection.execute("SELECT current_setting('server_version_num')::int").fetchone() == (160000,)
+        assert connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
+
+
+def test_a_stopped_server_ends_its_connections(views: Views) -> None:
+    with serving(views) as served:
+        connection = connect(served, autocommit=True)
+        errors: list[Exception] = []
+
+        def run() -> None:
+            try:
+                connection.execute(LONG.encode())
+            except psycopg.Error as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        time.sleep(0.3)
+        began = time.monotonic()
+    thread.join(10)
+    assert time.monotonic() - began < 5 and len(errors) == 1
+    connection.close()

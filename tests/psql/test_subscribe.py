@@ -1,0 +1,91 @@
+"""Goal: SUBSCRIBE gives a view's contents and then every change, whole steps at a time, until it is cancelled.
+
+Method: the rows with their differences, added up, must be what was published after every commit.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from psql_project import Views, connect, serving
+
+
+def test_contents_and_changes_add_up_to_what_is_published_at_every_commit(tmp_path: Path) -> None:
+    views, rng = Views(tmp_path / "p"), random.Random(1)
+    views.view("sums", {"id": "int", "tags": "array<string>"}, ())
+    held: dict[int, Counter[tuple[int, tuple[str, ...]]]] = {}
+    now: Counter[tuple[int, tuple[str, ...]]] = Counter()
+
+    def publish() -> None:
+        delta: Counter[tuple[int, tuple[str, ...]]] = Counter()
+        for row in rng.sample(sorted(now), min(len(now), 2)):
+            delta[row] -= 1
+        for _ in range(3):
+            delta[rng.randrange(5), tuple("ab"[: rng.randrange(3)])] += 1
+        now.update(delta)
+        for row in [row for row, count in now.items() if not count]:
+            del now[row]
+        commit = views.step(sums=[(key, list(tags), count) for (key, tags), count in delta.items() if count])
+        held[commit] = now.copy()
+
+    for _ in range(3):
+        publish()
+    seen: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    commits: list[int] = []
+    with serving(views) as served, connect(served, autocommit=True) as connection:
+        with (
+            pytest.raises(psycopg.errors.QueryCanceled),
+            connection.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT") as copy,
+        ):
+            copy.set_types(["int8", "int8", "int4", "text[]"])
+            for row in copy.rows():
+                commit, difference, key, tags = row
+                if commits and commit != commits[-1]:
+                    assert {r: n for r, n in seen.items() if n} == held[commits[-1]]
+                if not commits or commit != commits[-1]:
+                    commits.append(commit)
+                    if len(commits) < 12:
+                        publish()
+                    else:
+                        connection.cancel_safe()
+                seen[key, tuple(tags)] += difference
+        assert commits[0] == 3 and commits == sorted(set(commits)) and len(commits) == 12
+        assert connection.execute("SELECT count(*) FROM sums").fetchone() == (sum(now.values()),)
+
+
+def test_without_the_contents_only_what_is_published_from_now_on_comes(tmp_path: Path) -> None:
+    views = Views(tmp_path / "p")
+    views.view("sums", {"id": "int", "n": "bigint"}, ("id",))
+    views.step(sums=[(1, 1, 1)])
+    with serving(views) as served, connect(served, autocommit=True) as connection:
+        threading.Timer(0.5, lambda: views.step(sums=[(1, 1, -1), (1, 2, 1)])).start()
+        found = []
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            for row in connection.cursor().stream("SUBSCRIBE sums WITH (SNAPSHOT = false)"):
+                found.append(row)
+                if len(found) == 2:
+                    connection.cancel_safe()
+        assert sorted(found) == [(2, -1, 1, 1), (2, 1, 1, 2)]
+        assert [c.name for c in connection.execute("SELECT 1 AS one").description or ()] == ["one"]
+
+
+def test_a_subscription_ends_when_its_client_goes_away(tmp_path: Path) -> None:
+    views = Views(tmp_path / "p")
+    views.view("sums", {"id": "int", "n": "bigint"}, ("id",))
+    views.step(sums=[(1, 1, 1)])
+    with serving(views) as served:
+        connection = connect(served, autocommit=True)
+        with connection.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT") as copy:
+            assert next(iter(copy.rows())) == ("1", "1", "1", "1")
+            connection.pgconn.finish()
+        for _ in range(100):
+            if not served.connections:
+                return
+            threading.Event().wait(0.05)
+        raise AssertionError("it still follows the view")

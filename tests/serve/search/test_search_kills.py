@@ -1,0 +1,123 @@
+"""A process that is killed while it writes an index leaves index and frontier together: the next search is right.
+
+Method: another process brings an index forward and kills itself before the n-th call that writes, for each n; or does so
+without a pause while steps are published here, and is killed at random moments. After each kill a search is compared with
+the contents.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.published import PublishedView
+
+from headrace.serve.search import found, index
+from headrace.serve.search.found import search
+
+KILLS = 3
+READER = """
+import sys
+from pathlib import Path
+from headrace.serve.search import found, index
+from headrace.serve.search.found import search
+index.FRESH_S = 0.0
+print("begins", flush=True)
+while True:
+    search(Path(sys.argv[1]), "orders", "w3")
+"""
+
+WRITER = """
+import os, signal, sys
+from pathlib import Path
+from headrace.serve.search import found, index, kept_rows
+
+calls = 0
+
+def one():
+    global calls
+    calls += 1
+    if calls == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Counted:
+    def __init__(self, of):
+        self.of = of
+    def __getattr__(self, name):
+        called = getattr(self.of, name)
+        def counted(*arguments):
+            one()
+            return called(*arguments)
+        return counted if name != "schema" else called
+
+class Index(Counted):
+    def writer(self, *arguments):
+        one()
+        return Counted(self.of.writer(*arguments))
+
+opened, added = index.ViewIndex._index, kept_rows.KeptRows._write
+index.ViewIndex._index = lambda self: Index(opened(self))
+kept_rows.KeptRows._write = lambda *arguments: (one(), added(*arguments), one())
+print(found.search(Path(sys.argv[1]), "orders", "late").total, "after", calls, "calls")
+"""
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_kill_before_any_call_that_writes_loses_and_doubles_nothing(
+    made: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``made``: whether there is an index that is brought forward, or it is made."""
+    monkeypatch.setattr(found, "_opened", found._opened.__wrapped__)
+    view = PublishedView(tmp_path / "project", "orders", {"id": "bigint", "text": "string"})
+    view.publish([((0, "late"), 1), ((1, "late and early"), 1)])
+    for number in range(1, 100):
+        if made:
+            search(view.folder, "orders", "late")
+        else:
+            shutil.rmtree(view.folder / ".headrace/search", ignore_errors=True)
+        view.publish([((number, "late and early"), -1), ((number + 1, "late and early"), 1)])
+        child = [sys.executable, "-c", WRITER, view.folder, str(number)]
+        done = subprocess.run(child, capture_output=True, text=True, check=False)
+        after = search(view.folder, "orders", "late")
+        assert sorted(after.rows["id"].to_pylist()) == [0, number + 1], f"killed before call {number}"
+        assert (after.total, after.commit) == (2, view.commit)
+        if done.returncode != -signal.SIGKILL:
+            assert done.stdout.startswith("2 after"), done.stderr
+            break
+    assert number > 8
+
+
+@pytest.mark.parametrize("seed", [int(time.time())])
+def test_a_kill_amid_a_commit_loses_and_doubles_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print(f"seed {seed}")
+    monkeypatch.setattr(index, "FRESH_S", 0.0)
+    draw = random.Random(seed)
+    view = PublishedView(tmp_path / "project", "orders", {"id": "bigint", "text": "string"})
+    held: dict[int, str] = {}
+    for _ in range(KILLS):
+        reader = subprocess.Popen([sys.executable, "-c", READER, view.folder], stdout=subprocess.PIPE, text=True)
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "begins\n"
+        until = time.monotonic() + 0.05 + draw.random() * 0.5
+        while time.monotonic() < until:
+            picked = draw.sample(range(2_000), 300)
+            delta = [((key, held[key]), -1) for key in picked if key in held]
+            held |= {key: f"w{draw.randrange(10)} w{draw.randrange(10)}" for key in picked}
+            view.publish([*delta, *(((key, held[key]), 1) for key in picked)])
+        reader.send_signal(signal.SIGKILL)
+        reader.wait()
+        reader.stdout.close()
+        for word in ("w1", "w3", "w7"):
+            after = search(view.folder, "orders", word, 10_000)
+            rows = zip(after.rows["id"].to_pylist(), after.rows["text"].to_pylist(), strict=True)
+            assert sorted(rows) == sorted((key, text) for key, text in held.items() if word in text.split())
+            assert after.commit == view.commit
+        assert search(view.folder, "orders", "*").total == len(held)

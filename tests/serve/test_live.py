@@ -1,0 +1,242 @@
+"""Goal: who follows a view has, after every event, exactly what the view held at that commit, however it came there.
+
+Method: views published by hand from random histories while readers connect, drop and resume, in threads of their own;
+oracle: the rows that the test adds up itself, commit by commit.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+
+from headrace.catalog.store import ViewRecord
+from headrace.model.errors import HeadraceError
+from headrace.model.schema import ViewSchema
+from headrace.serve import live as live_module
+from headrace.serve import snapshot
+from headrace.serve.live import Event, Live, Reader
+from headrace.serve.mirror import Mirror
+from published_view import SCHEMA, Published, Rows, write
+
+WAIT_S = 20.0
+
+
+class Versions(Published):
+    """Whose view may be swapped for another version, and whose past is forgotten."""
+
+    def swap(self) -> None:
+        """The next version, with its rows moved up by 100, at the present commit."""
+        version = self.catalog.views()["sums"].schema.version + 1
+        rows = Rows({(id, n + 100): count for (id, n), count in self.held[self.upto].items()})
+        path = self.state / f"base{self.number}.{version}.arrow"
+        write(path, [(row, 0, count) for row, count in rows.items()])
+        with self.catalog.transaction():
+            self.catalog.put_base(f"sums@{version}", self.number, self.upto, [str(path)], len(rows))
+            schema = ViewSchema("sums", version, SCHEMA.columns, SCHEMA.key)
+            self.catalog.put_view(ViewRecord(schema, "SELECT 1", "f", "live", "", self.upto))
+            self.held[self.upto] = rows
+
+    def forget(self, kept: int) -> None:
+        """All but the last steps, with their deltas that a base holds."""
+        feed, before = self.catalog.views()["sums"].feed, self.number - kept + 1
+        base = self.catalog.base(feed)
+        if base is not None:
+            with self.catalog.transaction():
+                self.catalog.forget_outputs(feed, min(base[0], before - 1))
+                self.catalog.forget_steps(before)
+
+
+class Following:
+    """What a client makes of the events: its rows, and the commit that they are of."""
+
+    def __init__(self) -> None:
+        self.rows, self.commit = Rows(), -1
+        self.kinds: Counter[str] = Counter()
+
+    def take(self, event: Event) -> bool:
+        """Whether the rows are whole now."""
+        told = orjson.loads(event.data)
+        self.kinds[event.kind] += 1
+        assert told["commit"] == event.commit
+        assert event.whole == (told["last"] if event.kind == "snapshot" else event.kind != "behind")
+        assert event.kind != "change" or event.commit > self.commit
+        if event.kind == "behind":
+            self.rows, self.commit = Rows(), -1
+        for change in told.get("rows", ()):
+            self.rows[change["row"]["id"], change["row"]["n"]] += change["weight"]
+        self.rows = Rows({row: count for row, count in self.rows.items() if count})
+        self.commit = event.commit if event.whole else -1
+        return event.whole
+
+
+def taken(reader: Reader, following: Following, published: Published) -> None:
+    """All that is there for a reader by now; after each event its rows are those of that commit."""
+    news = reader.next()
+    for event in reader.begin() if news is None else news:
+        if following.take(event):
+            assert following.rows == published.held[event.commit], event
+
+
+@contextmanager
+def following(published: Published) -> Iterator[Live]:
+    live = Live(published.folder, Mirror(published.folder))
+    try:
+        yield live
+    finally:
+        live.close()
+
+
+def until(reader: Reader, client: Following, published: Published, commit: int) -> None:
+    end = time.monotonic() + WAIT_S
+    while client.commit < commit:
+        assert time.monotonic() < end, f"at {client.commit}, not {commit}"
+        taken(reader, client, published)
+        if client.commit < commit and (progress := reader.progress()) is not None:
+            client.take(progress)
+            assert client.rows == published.held[progress.commit]
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_readers_that_connect_drop_and_resume_have_what_the_view_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Steps of one and of several commits, told apart or not, while bases are made, the past goes, versions swap."""
+    monkeypatch.setattr(live_module, "RING_EVENTS", 6)  # so that slow readers fall out of it
+    monkeypatch.setattr(live_module, "PART_ROWS", 3)
+    published, failures = Versions(tmp_path / "shop"), list[BaseException]()
+    published.step([published.changes(random.Random(seed))])
+    over, clients = threading.Event(), [Following() for _ in range(8)]
+
+    def read(client: Following, rng: random.Random, live: Live) -> None:
+        try:
+            while not over.is_set():
+                with live.subscribe("sums", client.commit if client.commit >= 0 else None) as reader:
+                    if client.commit < 0:
+                        client.rows = Rows()
+                    for _ in range(rng.randrange(1, 30)):
+                        taken(reader, client, published)
+                        time.sleep(rng.choice([0, 0.001, 0.02, 0.15]))
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    rng = random.Random(seed)
+    with following(published) as live:
+        threads = [threading.Thread(target=read, args=(c, random.Random(n), live)) for n, c in enumerate(clients)]
+        for thread in threads:
+            thread.start()
+        for _ in range(60):
+            published.step([published.changes(rng) for _ in range(rng.choice([1, 1, 3]))], each=rng.random() < 0.5)
+            if rng.random() < 0.1:
+                published.base()
+            if rng.random() < 0.05:
+                published.forget(kept=3)
+            time.sleep(rng.choice([0, 0.002, 0.03]))
+        over.set()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        for client in clients:
+            with live.subscribe("sums", client.commit if client.commit >= 0 else None) as reader:
+                if client.commit < 0:
+                    client.rows = Rows()
+                until(reader, client, published, published.upto)
+            assert client.rows == published.held[published.upto]
+        assert live.readers == 0
+    seen = sum((client.kinds for client in clients), Counter[str]())
+    assert min(seen["snapshot"], seen["change"], seen["behind"]) > 0, seen
+
+
+def test_a_reader_that_comes_back_gets_what_it_missed_and_nothing_twice(tmp_path: Path) -> None:
+    published, rng, client = Published(tmp_path / "shop"), random.Random(3), Following()
+    for _ in range(5):
+        published.step([published.changes(rng)])
+    with following(published) as live:
+        with live.subscribe("sums") as reader:
+            until(reader, client, published, 5)
+        assert client.kinds == {"snapshot": 1}
+        for _ in range(20):
+            published.step([published.changes(rng), published.changes(rng)])
+        with live.subscribe("sums", client.commit) as reader:
+            until(reader, client, published, 45)
+            published.step([published.changes(rng)])
+            until(reader, client, published, 46)
+        assert client.kinds["snapshot"] == 1 and client.kinds["behind"] == 0
+        assert client.kinds["change"] <= 21
+
+
+@pytest.mark.parametrize("after", [3, 7, 99])
+def test_who_comes_from_inside_a_step_from_before_what_is_kept_or_from_nowhere_begins_anew(
+    tmp_path: Path, after: int
+) -> None:
+    published, rng, client = Versions(tmp_path / "shop"), random.Random(4), Following()
+    for _ in range(4):
+        published.step([published.changes(rng), published.changes(rng)])
+    if after == 3:
+        published.base()
+        published.forget(kept=1)
+        published.step([published.changes(rng)])
+    with following(published) as live, live.subscribe("sums", after) as reader:
+        client.commit = 0
+        until(reader, client, published, published.upto)
+    assert client.kinds == {"behind": 1, "snapshot": 1}
+
+
+def test_another_version_is_told_to_who_follows_and_to_who_comes_back(tmp_path: Path) -> None:
+    """Also to one that was at the very commit at which it was swapped in."""
+    published, rng, client, other = Versions(tmp_path / "shop"), random.Random(5), Following(), Following()
+    published.step([published.changes(rng), published.changes(rng), published.changes(rng)])
+    with following(published) as live:
+        with live.subscribe("sums") as reader:
+            until(reader, client, published, 3)
+            other.rows, other.commit = client.rows.copy(), client.commit
+            published.swap()
+            end = time.monotonic() + WAIT_S
+            while not client.kinds["behind"] and time.monotonic() < end:
+                taken(reader, client, published)
+                time.sleep(0.01)
+            assert client.rows == published.held[3] and client.kinds["behind"] == 1
+        with live.subscribe("sums", other.commit) as reader:
+            taken(reader, other, published)
+        assert other.rows == published.held[3] and other.kinds["behind"] == 1
+
+
+def test_a_view_that_goes_ends_its_readers_and_is_unknown_from_then_on(tmp_path: Path) -> None:
+    published, client = Published(tmp_path / "shop"), Following()
+    published.step([published.changes(random.Random(6))])
+    with following(published) as live, live.subscribe("sums") as reader:
+        until(reader, client, published, 1)
+        published.catalog.drop_view("sums")
+        with pytest.raises(HeadraceError, match=r"view\.unknown"):
+            until(reader, client, published, 2)
+        with pytest.raises(HeadraceError, match=r"view\.unknown"):
+            live.subscribe("sums")
+
+
+def test_readers_beyond_the_limit_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "READERS", 1)
+    published = Published(tmp_path / "shop")
+    with following(published) as live:
+        with live.subscribe("sums"), pytest.raises(HeadraceError, match=r"wait\.busy"):
+            live.subscribe("sums")
+        live.subscribe("sums").close()
+
+
+def test_a_step_without_a_change_of_the_view_is_progress(tmp_path: Path) -> None:
+    published, client = Published(tmp_path / "shop"), Following()
+    published.step([published.changes(random.Random(7))])
+    with following(published) as live, live.subscribe("sums") as reader:
+        until(reader, client, published, 1)
+        published.held.append(published.held[-1])
+        published.step([Rows()])
+        until(reader, client, published, 2)
+    assert client.kinds["progress"] == 1 and snapshot.contents(published.folder, "sums")[0] == 2
