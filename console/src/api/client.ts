@@ -22,11 +22,14 @@ export type Problem = Refused | Unreachable
 interface Asked {
   method?: 'GET' | 'POST' | 'DELETE'
   body?: unknown
+  /** The body as JSON already: what would lose digits as a value. */
+  written?: string
   signal?: AbortSignal
 }
 
 /** One request below `/api`; gives the body's JSON. Raises `Refused`, or `Unreachable` and tells the connection. */
-export async function ask<T>(path: string, { method = 'GET', body, signal }: Asked = {}): Promise<T> {
+export async function ask<T>(path: string, { method = 'GET', body, written, signal }: Asked = {}): Promise<T> {
+  const sent = written ?? (body === undefined ? undefined : JSON.stringify(body))
   const response = await reach(path, {
     method,
     signal,
@@ -35,9 +38,9 @@ export async function ask<T>(path: string, { method = 'GET', body, signal }: Ask
     headers: {
       Accept: 'application/json',
       'X-Headrace': '1',
-      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      ...(sent === undefined ? {} : { 'Content-Type': 'application/json' }),
     },
-    body: body === undefined ? undefined : JSON.stringify(body),
+    body: sent,
   })
   const text = await response.text()
   if (!response.ok) throw refused(response.status, text)

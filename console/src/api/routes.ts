@@ -36,8 +36,9 @@ export const sql = (question: Question, signal?: AbortSignal) =>
 
 export const quarantine = (signal?: AbortSignal) => ask<Kept[]>('quarantine', { signal })
 export const replay = (id: string) => ask<unknown>(path('quarantine', id, 'replay'), { method: 'POST', body: {} })
-export const fix = (id: string, row: unknown) =>
-  ask<unknown>(path('quarantine', id, 'fix'), { method: 'POST', body: { row } })
+/** `row`: its JSON. */
+export const fix = (id: string, row: string) =>
+  ask<unknown>(path('quarantine', id, 'fix'), { method: 'POST', written: `{"row": ${row}}` })
 export const drop = (id: string) => ask<unknown>(path('quarantine', id), { method: 'DELETE' })
 
 export const pause = (sink: string) => ask<unknown>(path('sinks', sink, 'pause'), { method: 'POST' })

@@ -85,13 +85,15 @@ export interface View {
   sql: string
   columns: Column[]
   key: string[]
-  version?: number
+  version: number
   state: string
   reason: string | null
   commit: number
   rows?: number | null
+  created_commit: number
   reads: string[]
   read_by: string[]
+  sinks: string[]
 }
 
 export interface Answer {
@@ -99,6 +101,8 @@ export interface Answer {
   columns: Column[]
   rows: Row[]
   more: boolean
+  /** Views that stay behind `commit`, and why. */
+  stale: Record<string, string>
 }
 
 export interface Explained {
@@ -122,20 +126,34 @@ export interface Feed {
   kind: string
 }
 
+/** Of a table with `op`, of a view with `weight`. */
+export interface FeedChange {
+  op?: string
+  weight?: number
+  row: Row
+}
+
 export interface Transaction {
   commit: number
   source?: string
   position?: string
-  committed_at?: string
-  changes: Record<string, unknown>[]
+  committed_at: string | null
+  changes: FeedChange[]
+  /** Whether it has further changes. */
+  more: boolean
 }
 
+/** A change that a table could not take, text that a source could not read (`payload`), or a row without a view (`view`). */
 export interface Kept {
   id: string
-  table?: string
-  source?: string
-  operation?: string
-  row: unknown
+  table: string
+  commit: number | null
   reason: string
+  operation?: string
+  row?: Row
+  source?: string
   place?: string
+  payload?: string
+  view?: string
+  weight?: number
 }

@@ -36,8 +36,8 @@ export function read(query: URLSearchParams, columns: Column[]): Asked {
     const [, operator, value] = /^([a-z]+)\.([^]*)$/.exec(text) ?? []
     return names.has(column) && operator in OPERATORS ? [{ column, operator: operator as Operator, value }] : []
   })
-  const order = (query.get('order') ?? '').split(',').flatMap((by) => {
-    const [, column, direction] = /^(.*?)(?:\.(asc|desc))?$/.exec(by)!
+  const order = listed(query.get('order') ?? '').flatMap((by) => {
+    const [, column, direction] = /^([^]*?)(?:\.(asc|desc))?$/.exec(by)!
     return names.has(column) ? [{ column, descending: direction === 'desc' }] : []
   })
   const at = /^\d+$/.test(query.get('at') ?? '') ? Number(query.get('at')) : undefined
@@ -48,11 +48,21 @@ export function pairs({ filters, order, at }: Asked): [string, string][] {
   return [
     ...filters.map(({ column, operator, value }): [string, string] => [column, `${operator}.${value}`]),
     ...(order.length > 0
-      ? [['order', order.map((by) => by.column + (by.descending ? '.desc' : '')).join(',')] as [string, string]]
+      ? [
+          ['order', order.map((by) => part(by.column + (by.descending ? '.desc' : '.asc'))).join(',')] as [
+            string,
+            string,
+          ],
+        ]
       : []),
     ...(at === undefined ? [] : [['at', String(at)] as [string, string]]),
   ]
 }
+
+// Parts of a list stand between commas; one that has a comma in it stands in double quotes.
+const part = (text: string) => (/[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
+const listed = (text: string) =>
+  Array.from(text.matchAll(/"((?:[^"]|"")*)"|[^,]+/g), ([whole, quoted]) => quoted?.replaceAll('""', '"') ?? whole)
 
 /** The order after a click on a column: up, down, none. */
 export function turned(order: Order[], column: string): Order[] {

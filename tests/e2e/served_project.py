@@ -1,0 +1,93 @@
+"""A project that runs as a user runs it, with its page: `headrace up` over the starter project of `headrace init`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+COMMAND = str(Path(sys.executable).with_name("headrace"))
+WAIT_S = 90
+VIEWS = {
+    "all_orders": "SELECT id, customer_id, amount FROM orders",
+    "by_day": "SELECT date_trunc('DAY', placed_at) AS day, sum(amount) AS revenue FROM orders GROUP BY 1",
+    "all_customers": "SELECT id, name, region FROM customers",
+}
+
+
+class ServedProject:
+    """``url``: of the page and the API; ``token``: of its owner."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[str] | None = None
+        self.url = self._pushed_to = ""
+
+    @classmethod
+    def shop(cls, folder: Path) -> ServedProject:
+        """The starter project, with more views, and with a quarantine for what does not fit."""
+        subprocess.run([COMMAND, "init", str(folder)], check=True, capture_output=True, timeout=WAIT_S)
+        source = folder / "sources/shop.yaml"
+        shop = yaml.safe_load(source.read_text())
+        shop["tables"]["orders"]["on_conflict"] = "quarantine"
+        source.write_text(yaml.safe_dump({**shop, "port": 0, "on_error": "quarantine"}))
+        for name, sql in VIEWS.items():
+            (folder / f"views/{name}.sql").write_text(sql + "\n")
+        return cls(folder)
+
+    @classmethod
+    def empty(cls, folder: Path) -> ServedProject:
+        folder.mkdir()
+        (folder / "headrace.yaml").write_text("name: nothing\n")
+        return cls(folder)
+
+    def start(self, port: int = 0) -> None:
+        """Run it until it answers; ``port``: of the page, 0 takes a free one."""
+        settings = self.folder / "headrace.yaml"
+        kept = [line for line in settings.read_text().splitlines() if not line.startswith("api:")]
+        settings.write_text("\n".join([*kept, f"api: {{port: {port}}}", ""]))
+        self._process = subprocess.Popen(
+            [COMMAND, "up", "--json"], cwd=self.folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        ready: dict[str, Any] = next(e for e in map(json.loads, self._process.stdout) if e["event"] == "ready")
+        threading.Thread(target=self._process.stdout.read, daemon=True).start()  # a full pipe would stop it
+        self._pushed_to = next((source["endpoint"] for source in ready["sources"]), "")
+        self.url = json.loads((self.folder / ".headrace/api.json").read_text())["url"].rstrip("/")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(timeout=WAIT_S)
+            self._process = None
+
+    @property
+    def port(self) -> int:
+        return httpx.URL(self.url).port or 80
+
+    @property
+    def token(self) -> str:
+        return (self.folder / ".headrace/tokens/api").read_text().strip()
+
+    def push(self, **tables: dict[str, list[dict[str, Any]]]) -> httpx.Response:
+        """Push one transaction: table -> operation -> rows."""
+        token = (self.folder / ".headrace/tokens/shop").read_text().strip()
+        return httpx.post(
+            f"{self._pushed_to}/transactions", json={"tables": tables}, timeout=WAIT_S,
+            headers={"Authorization": f"Bearer {token}"},
+        )  # fmt: skip
+
+    def ask(self, path: str, **query: Any) -> Any:
+        """What the API answers to its owner, for tests to compare the page with."""
+        answer = httpx.get(
+            f"{self.url}/api/{path}", params=query, headers={"Authorization": f"Bearer {self.token}"}, timeout=WAIT_S
+        )
+        answer.raise_for_status()
+        return answer.json()
