@@ -28,6 +28,7 @@ class ServedProject:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
         self.url = self._pushed_to = ""
 
     @classmethod
@@ -57,15 +58,28 @@ class ServedProject:
             [COMMAND, "up", "--json"], cwd=self.folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
-        ready: dict[str, Any] = next(e for e in map(json.loads, self._process.stdout) if e["event"] == "ready")
-        threading.Thread(target=self._process.stdout.read, daemon=True).start()  # a full pipe would stop it
-        self._pushed_to = next((source["endpoint"] for source in ready["sources"]), "")
-        self.url = json.loads((self.folder / ".headrace/api.json").read_text())["url"].rstrip("/")
+        events: dict[str, Any] = {}
+        for line in self._process.stdout:
+            event = json.loads(line)
+            events[event["event"]] = event
+            if "ready" in events and "api.started" in events:
+                break
+        else:
+            self.stop()
+            raise AssertionError(f"`headrace up` ended: {events}")
+        self._reader = threading.Thread(target=self._process.stdout.read, daemon=True)  # a full pipe would stop it
+        self._reader.start()
+        self._pushed_to = next((source["endpoint"] for source in events["ready"]["sources"]), "")
+        self.url = json.loads((self.folder / ".headrace/api.json").read_text())["url"]
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(timeout=WAIT_S)
+            if self._reader is not None:
+                self._reader.join()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
             self._process = None
 
     @property

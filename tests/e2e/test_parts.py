@@ -45,7 +45,11 @@ def given(browser: Browser) -> Iterator[Given]:
                 status, body = 200, known.get(path.removeprefix("/api/"), {})
                 if isinstance(body, tuple):
                     status, body = body
-                route.fulfill(status=status, body=body if isinstance(body, str) else json.dumps(body), content_type="application/json")
+                route.fulfill(
+                    status=status,
+                    body=body if isinstance(body, str) else json.dumps(body),
+                    content_type="application/json",
+                )
                 return
             file = BUILD / path[1:]
             file = file if file.is_file() else BUILD / "index.html"
@@ -84,7 +88,9 @@ def test_a_lineage_of_a_hundred_views(given: Given) -> None:
         "nodes => nodes.map(n => [n.getAttribute('aria-label').split(',')[0], n.querySelector('rect').getBoundingClientRect().toJSON()])"
     )}  # fmt: skip
     named = {node["id"]: f"{node['kind']} {node['name']}" for node in nodes}
-    assert all(boxes[named[e["from"]]]["right"] < boxes[named[e["to"]]]["left"] for e in edges)  # each flows to the right
+    assert all(
+        boxes[named[e["from"]]]["right"] < boxes[named[e["to"]]]["left"] for e in edges
+    )  # each flows to the right
     assert len({(box["x"], box["y"]) for box in boxes.values()}) == len(nodes)  # none lies on another
     print(f"\n{len(nodes)} nodes, {len(edges)} edges drawn in {took * 1000:.0f} ms")
     assert took <= LAYOUT_S
@@ -114,10 +120,24 @@ def test_a_refusal_says_where_why_and_what_next(given: Given) -> None:
 
 
 def test_what_is_wrong_comes_first(given: Given) -> None:
-    error = {"code": "sink.failed", "what": "the store does not answer", "why": "connection refused", "next": "start it"}
+    error = {
+        "code": "sink.failed",
+        "what": "the store does not answer",
+        "why": "connection refused",
+        "next": "start it",
+    }
     view = {"name": "shares", "version": 1, "state": "failed", "reason": "[DIVIDE_BY_ZERO] <b>Division</b> by zero", "commit": 5,
             "behind_s": 4000.0, "failing": [], "quarantined": {}}  # fmt: skip
-    sink = {"name": "store", "state": "failed", "frontier": 3, "rows": 9, "lag": 4, "behind_s": 61.0, "error": error, "quarantined": {}}
+    sink = {
+        "name": "store",
+        "state": "failed",
+        "frontier": 3,
+        "rows": 9,
+        "lag": 4,
+        "behind_s": 61.0,
+        "error": error,
+        "quarantined": {},
+    }
     source = {"name": "shop", "state": "running", "tables": ["orders"], "rows": 12, "position": "4", "error": None,
               "warnings": ["the slot keeps 3 GiB"], "quarantined": {"orders": 2}}  # fmt: skip
     page = given({

@@ -6,15 +6,18 @@ import { connection } from './connection.svelte'
 /** Who has logged in. The token goes to the server once and is kept nowhere; a cookie that no script reads stays. */
 class Session {
   me = $state.raw<Me>()
+  /** Whether it is known by now who that is: nothing is read before. */
+  begun = $state(false)
 
   /** Takes a token from the address (`#token=...`, which no server sees), or looks who is logged in already. */
   async begin() {
     const token = /^#token=(.+)$/.exec(location.hash)?.[1]
     if (token !== undefined) {
       history.replaceState(null, '', location.pathname + location.search)
-      await api.logIn(decodeURIComponent(token)).catch(() => connection.loggedOut())
+      await api.logIn(decodeURIComponent(token)).catch(() => undefined) // the look tells that it was wrong
     }
     await this.#look()
+    this.begun = true
   }
 
   /** Raises `Refused` for a token that is not known. */
