@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from served_project import ServedProject
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-WAIT_MS = 10_000
+WAIT_MS = 15_000
+expect.set_options(timeout=WAIT_MS)
 PICTURES = os.environ.get("PICTURES", "")  # a folder for a picture of the page at the end of each story
 
 

@@ -98,10 +98,9 @@ class ServedProject:
             headers={"Authorization": f"Bearer {token}"},
         )  # fmt: skip
 
-    def ask(self, path: str, **query: Any) -> Any:
-        """What the API answers to its owner, for tests to compare the page with."""
-        answer = httpx.get(
-            f"{self.url}/api/{path}", params=query, headers={"Authorization": f"Bearer {self.token}"}, timeout=WAIT_S
-        )
+    def wait(self, pushed: httpx.Response, view: str | None = None) -> None:
+        """Until what was pushed is in the view, or in all views and sinks."""
+        awaited = {"token": pushed.json()["commit"], **({"view": view} if view else {})}
+        owner = {"Authorization": f"Bearer {self.token}"}
+        answer = httpx.post(f"{self.url}/api/wait", json=awaited, headers=owner, timeout=WAIT_S)
         answer.raise_for_status()
-        return answer.json()
