@@ -84,9 +84,14 @@ def test_a_lineage_of_a_hundred_views(given: Given) -> None:
     links.last.wait_for()
     took = time.monotonic() - begun
     assert links.count() == len(nodes)
-    boxes = {name: box for name, box in page.locator("a.node").evaluate_all(
-        "nodes => nodes.map(n => [n.getAttribute('aria-label').split(',')[0], n.querySelector('rect').getBoundingClientRect().toJSON()])"
-    )}  # fmt: skip
+    boxes = dict(
+        page.locator("a.node").evaluate_all(
+            """nodes => nodes.map(node => [
+                node.getAttribute('aria-label').split(',')[0],
+                node.querySelector('rect').getBoundingClientRect().toJSON(),
+            ])"""
+        )
+    )
     named = {node["id"]: f"{node['kind']} {node['name']}" for node in nodes}
     assert all(
         boxes[named[e["from"]]]["right"] < boxes[named[e["to"]]]["left"] for e in edges

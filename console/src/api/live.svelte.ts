@@ -1,5 +1,5 @@
 import { connection } from '../state/connection.svelte'
-import { parsed, path, query } from './client'
+import { ask, parsed, path, query } from './client'
 import type { Change } from './shapes'
 
 const RETRY_MS = [500, 1000, 2000, 5000]
@@ -48,6 +48,7 @@ export class Live {
     events.onerror = () => {
       // The browser's own retry ends at the first answer that is no stream; ours does not.
       events.close()
+      void ask('me').catch(() => undefined) // tells whether the server is gone, or the session over
       this.state = 'reconnecting'
       const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)]
       this.#retry = setTimeout(() => this.#open(), wait)

@@ -38,11 +38,17 @@ export function points(shown: Shown, columns: Column[], rows: Row[]): Point[] {
   const found = rows.flatMap((row, place) => {
     const value = amount(row[shown.y])
     if (value === undefined) return []
-    const label = row[shown.x] === null ? 'null' : text(row[shown.x])
-    const at = along && timed(along) ? Date.parse(label) : along && numeric(along) ? Number(label) : place
+    const written = row[shown.x] === null ? 'null' : text(row[shown.x])
+    const at = shown.kind === 'line' ? alongside(along, written, place) : place
+    const label = along && timed(along) ? written.replace(/T00:00:00(\.0+)?Z?$/, '').replace('T', ' ') : written
     return Number.isFinite(at) ? [{ label, at, value }] : []
   })
   return shown.kind === 'line' ? found.sort((a, b) => a.at - b.at).slice(-POINTS_MOST) : found.slice(0, BARS_MOST)
+}
+
+function alongside(along: Column | undefined, written: string, place: number): number {
+  if (along && timed(along)) return Date.parse(written)
+  return along && numeric(along) ? Number(written) : place
 }
 
 /** A cell as a number: decimals and large integers come as text. */
