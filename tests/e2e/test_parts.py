@@ -87,15 +87,12 @@ def test_a_lineage_of_a_hundred_views(given: Given) -> None:
     boxes = dict(
         page.locator("a.node").evaluate_all(
             """nodes => nodes.map(node => [
-                node.getAttribute('aria-label').split(',')[0],
+                node.dataset.node,
                 node.querySelector('rect').getBoundingClientRect().toJSON(),
             ])"""
         )
     )
-    named = {node["id"]: f"{node['kind']} {node['name']}" for node in nodes}
-    assert all(
-        boxes[named[e["from"]]]["right"] < boxes[named[e["to"]]]["left"] for e in edges
-    )  # each flows to the right
+    assert all(boxes[edge["from"]]["right"] < boxes[edge["to"]]["left"] for edge in edges)  # each flows to the right
     assert len({(box["x"], box["y"]) for box in boxes.values()}) == len(nodes)  # none lies on another
     print(f"\n{len(nodes)} nodes, {len(edges)} edges drawn in {took * 1000:.0f} ms")
     assert took <= LAYOUT_S
@@ -110,6 +107,20 @@ def test_large_numbers_stay_whole(given: Given) -> None:
     page.get_by_label("one SELECT").fill("SELECT n FROM a")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("region", name="answer")).to_contain_text("9007199254740993")
+
+
+def test_words_that_were_found_are_marked(given: Given) -> None:
+    view = {"name": "notes", "version": 1, "sql": "SELECT 1", "columns": [{"name": "text", "type": "string"}], "key": [],
+            "state": "live", "reason": "", "commit": 7, "created_commit": 1, "rows": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    text = "\U0001f30a the <b>water</b> wheel"
+    hit = {"score": 1.5, "copies": 1, "row": {"text": text},
+           "snippets": [{"column": "text", "text": text, "marks": [[9, 14]]}]}  # fmt: skip
+    page = given({"views/notes": view, "views/notes/search": {"commit": 7, "total": 1, "hits": [hit]}})
+    page.goto("/views/notes/search")
+    page.get_by_label("words to find in notes").fill("water")
+    page.keyboard.press("Enter")
+    expect(page.locator("mark")).to_have_text(["water"])
+    expect(page.get_by_label("rows found").get_by_role("listitem")).to_contain_text(text)
 
 
 def test_a_refusal_says_where_why_and_what_next(given: Given) -> None:

@@ -167,7 +167,7 @@ def test_see_how_a_view_is_made(page: Page) -> None:
     expect(page.get_by_role("link", name="orders")).to_be_visible()
     page.get_by_role("link", name="Circuit").click()
     expect(page.get_by_text("inner join", exact=True)).to_be_visible()
-    expect(page.get_by_text("the change x its partners")).to_be_visible()
+    expect(page.get_by_text("the change x its partners", exact=True)).to_be_visible()
 
 
 def test_ask_in_sql(page: Page, tmp_path: Path) -> None:
@@ -208,12 +208,12 @@ def test_follow_the_lineage(page: Page) -> None:
     expect(graph.get_by_role("link")).to_have_count(9)  # a source, two tables, five views, a sink
     x = {
         name: (graph.get_by_role("link", name=name).bounding_box() or {})["x"]
-        for name in ("source shop", "table orders", "view revenue", "sink local")
+        for name in ("shop source", "orders table", "revenue view", "local sink")
     }
-    assert x["source shop"] < x["table orders"] < x["view revenue"] < x["sink local"]
-    graph.get_by_role("link", name="view revenue").hover()
+    assert x["shop source"] < x["orders table"] < x["revenue view"] < x["local sink"]
+    graph.get_by_role("link", name="revenue view").hover()
     picture(page, "lineage_pointed")
-    graph.get_by_role("link", name="view revenue").click()
+    graph.get_by_role("link", name="revenue view").click()
     expect(page.get_by_role("heading", name="revenue")).to_be_visible()
 
 

@@ -1,6 +1,6 @@
 // One function a route; the names are those of the routes.
 import { ask, path, query } from './client'
-import type { Answer, Explained, Feed, Kept, Lineage, Me, Status, Top, Transaction, View } from './shapes'
+import type { Answer, Explained, Feed, Found, Kept, Lineage, Me, Status, Top, Transaction, View } from './shapes'
 
 export const logIn = (token: string) => ask('session', { method: 'POST', body: { token } })
 export const logOut = () => ask('session', { method: 'DELETE' })
@@ -16,7 +16,7 @@ export const explain = (name: string, signal?: AbortSignal) =>
 export const rows = (name: string, asked: [string, string][], signal?: AbortSignal) =>
   ask<Answer>(path('views', name, 'rows') + query(asked), { signal })
 export const search = (name: string, q: string, signal?: AbortSignal) =>
-  ask<Answer>(path('views', name, 'search') + query({ q }), { signal })
+  ask<Found>(path('views', name, 'search') + query({ q }), { signal })
 
 export const feeds = (signal?: AbortSignal) => ask<Feed[]>('feeds', { signal })
 export const transactions = (

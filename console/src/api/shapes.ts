@@ -105,6 +105,19 @@ export interface Answer {
   stale: Record<string, string>
 }
 
+/** Where words were found: `marks` are (begin, end) in characters, not in UTF-16 units. */
+export interface Snippet {
+  column: string
+  text: string
+  marks: [number, number][]
+}
+
+export interface Found {
+  commit: number
+  total: number
+  hits: { score: number; copies: number; row: Row; snippets: Snippet[] }[]
+}
+
 export interface Explained {
   operators: { name: string; detail: string; rule: string; state: string; bound: string; cost: string }[]
   state: { rows: number; bytes: number }
