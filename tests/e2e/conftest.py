@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
-from served_project import ServedProject
+from shop_with_page import ServedProject
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_MS = 15_000

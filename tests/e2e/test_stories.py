@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from served_project import ServedProject
+from shop_with_page import ServedProject
 
 from conftest import Watched, picture
 
