@@ -132,6 +132,7 @@ def test_filter_and_order(page: Page, many_orders: None) -> None:
         table.evaluate("region => region.scrollTo(0, region.scrollHeight)")
         page.wait_for_timeout(50)
     expect(rows).to_be_visible()
+    table.evaluate("region => region.scrollTo(0, region.scrollHeight)")
     expect(table.locator("tbody tr", has_text="0.10")).to_be_visible()
     page.get_by_label("column").select_option("id")
     page.get_by_label("comparison").select_option("lt")
