@@ -35,16 +35,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
     project = ServedProject.shop(tmp_path_factory.mktemp("e2e") / "shop")
     project.start()
     try:
-        first = project.push(
-            customers={"upsert": [
-                {"id": 1, "name": "Ada", "region": "north"}, {"id": 2, "name": "Bo", "region": "south"},
-            ]},
-            orders={"upsert": [
-                {"id": 10, "customer_id": 1, "amount": "19.90", "placed_at": "2026-03-01T08:00:00Z"},
-                {"id": 11, "customer_id": 2, "amount": "5.00", "placed_at": "2026-03-02T08:00:00Z"},
-            ]},
-        )  # fmt: skip
-        assert first.status_code == 200, first.text
+        project.begin_anew()
         yield project
     finally:
         project.stop()
@@ -71,13 +62,14 @@ class Watched:
 
 
 @pytest.fixture
-def page(logged_in: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page of the running shop; at the end its console has told no error."""
+def page(logged_in: BrowserContext, shop: ServedProject, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of the running shop; at the end its console has told no error, and the shop is as at the beginning."""
     page = logged_in.new_page()
     watched = Watched(page)
     yield page
     picture(page, request.node.name)
     page.close()
+    shop.begin_anew()
     assert watched.errors == []
 
 

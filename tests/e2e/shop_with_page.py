@@ -20,6 +20,13 @@ VIEWS = {
     "by_day": "SELECT date_trunc('DAY', placed_at) AS day, sum(amount) AS revenue FROM orders GROUP BY 1",
     "all_customers": "SELECT id, name, region FROM customers",
 }
+BEGINNING: dict[str, list[dict[str, Any]]] = {
+    "customers": [{"id": 1, "name": "Ada", "region": "north"}, {"id": 2, "name": "Bo", "region": "south"}],
+    "orders": [
+        {"id": 10, "customer_id": 1, "amount": "19.90", "placed_at": "2026-03-01T08:00:00Z"},
+        {"id": 11, "customer_id": 2, "amount": "5.00", "placed_at": "2026-03-02T08:00:00Z"},
+    ],
+}
 
 
 class ServedProject:
@@ -30,6 +37,7 @@ class ServedProject:
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self.url = self._pushed_to = ""
+        self._held: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in BEGINNING}  # by id
 
     @classmethod
     def shop(cls, folder: Path) -> ServedProject:
@@ -92,11 +100,28 @@ class ServedProject:
 
     def push(self, **tables: dict[str, list[dict[str, Any]]]) -> httpx.Response:
         """Push one transaction: table -> operation -> rows."""
+        for table, operations in tables.items():
+            held = self._held[table]
+            for row in operations.get("delete", []):
+                held.pop(row["id"], None)
+            held.update((row["id"], row) for row in operations.get("upsert", []))
         token = (self.folder / ".headrace/tokens/shop").read_text().strip()
         return httpx.post(
             f"{self._pushed_to}/transactions", json={"tables": tables}, timeout=WAIT_S,
             headers={"Authorization": f"Bearer {token}"},
         )  # fmt: skip
+
+    def begin_anew(self) -> None:
+        """Whatever was pushed, the tables hold the rows of the beginning again."""
+        tables = {}
+        for table, rows in BEGINNING.items():
+            wanted, held = {row["id"]: row for row in rows}, self._held[table]
+            gone = [{"id": id} for id in held.keys() - wanted.keys()]
+            changed = [row for id, row in wanted.items() if held.get(id) != row]
+            if gone or changed:
+                tables[table] = {"delete": gone, "upsert": changed}
+        if tables:
+            self.wait(self.push(**tables))
 
     def wait(self, pushed: httpx.Response, view: str | None = None) -> None:
         """Until what was pushed is in the view, or in all views and sinks."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,8 +90,6 @@ def test_a_change_appears_within_a_second(page: Page, shop: ServedProject) -> No
     shown = [", ".join(f"{seconds * 1000:.0f} ms" for seconds in times) for times in (from_push, from_published)]
     print(f"\non the page after the push: {shown[0]}; after the publication: {shown[1]}")
     assert min(from_published) <= 1.0
-    shop.push(customers={"delete": [{"id": 100}]}, orders={"delete": [{"id": 100}]})
-    expect(page.locator("tbody tr")).to_have_count(2)
 
 
 def test_changes_as_they_come(page: Page, shop: ServedProject) -> None:
@@ -108,12 +105,10 @@ def test_changes_as_they_come(page: Page, shop: ServedProject) -> None:
 
 
 @pytest.fixture
-def many_orders(shop: ServedProject) -> Iterator[None]:
+def many_orders(shop: ServedProject) -> None:
     """3,000 more orders, of 0.00 to 2999.00."""
     rows = [{"id": 1000 + n, "customer_id": 2, "amount": f"{n}.00"} for n in range(3000)]
     shop.wait(shop.push(orders={"upsert": rows}))
-    yield
-    shop.push(orders={"delete": [{"id": row["id"]} for row in rows]})
 
 
 def test_filter_and_order(page: Page, many_orders: None) -> None:
@@ -125,7 +120,7 @@ def test_filter_and_order(page: Page, many_orders: None) -> None:
     expect(table.locator("tbody tr").first).to_contain_text("2999.00")
     assert cells(table)[:3] == [[str(n + 1000), "2", f"{n}.00"] for n in (2999, 2998, 2997)]
     assert table.locator("tbody tr").count() < 100  # only what is in sight is in the document
-    rows = page.get_by_text("3,003 rows", exact=True)
+    rows = page.get_by_text("3,002 rows", exact=True)
     for _ in range(100):
         if rows.is_visible():
             break
@@ -133,17 +128,17 @@ def test_filter_and_order(page: Page, many_orders: None) -> None:
         page.wait_for_timeout(50)
     expect(rows).to_be_visible()
     table.evaluate("region => region.scrollTo(0, region.scrollHeight)")
-    expect(table.locator("tbody tr", has_text="0.10")).to_be_visible()
+    expect(table.locator("tbody tr", has_text="1000")).to_contain_text("0.00")
     page.get_by_label("column").select_option("id")
     page.get_by_label("comparison").select_option("lt")
-    page.get_by_label("value", exact=True).fill("13")
+    page.get_by_label("value", exact=True).fill("12")
     page.get_by_role("button", name="Filter", exact=True).click()
-    expect(page.get_by_text("3 rows", exact=True)).to_be_visible()
-    assert cells(table) == [["10", "1", "19.90"], ["11", "2", "5.00"], ["12", "1", "0.10"]]
-    assert page.url.endswith("/views/all_orders?id=lt.13&order=amount.desc")
+    expect(page.get_by_text("2 rows", exact=True)).to_be_visible()
+    assert cells(table) == [["10", "1", "19.90"], ["11", "2", "5.00"]]
+    assert page.url.endswith("/views/all_orders?id=lt.12&order=amount.desc")
     page.reload()  # the address holds what was asked
-    expect(table.locator("tbody tr")).to_have_count(3)
-    page.get_by_role("button", name="remove the filter id < 13").click()
+    expect(table.locator("tbody tr")).to_have_count(2)
+    page.get_by_role("button", name="remove the filter id < 12").click()
     expect(table.locator("tbody tr").first).to_contain_text("2999.00")
 
 
@@ -179,13 +174,13 @@ def test_ask_in_sql(page: Page, tmp_path: Path) -> None:
     page.keyboard.press("Control+Enter")
     table = page.get_by_role("region", name="answer")
     expect(table.locator("tbody tr")).to_have_count(2)
-    assert cells(table) == [["north", "20.00"], ["south", "6.00"]]
+    assert cells(table) == [["north", "19.90"], ["south", "5.00"]]
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
     download.value.save_as(tmp_path / "answer.csv")
-    assert (tmp_path / "answer.csv").read_bytes() == b"region,total\r\nnorth,20.00\r\nsouth,6.00\r\n"
+    assert (tmp_path / "answer.csv").read_bytes() == b"region,total\r\nnorth,19.90\r\nsouth,5.00\r\n"
     page.get_by_role("button", name="Chart").click()
-    expect(page.get_by_role("img", name="bar chart of total by region, 2 values, from 6 to 20")).to_be_visible()
+    expect(page.get_by_role("img", name="bar chart of total by region, 2 values, from 5 to 19.9")).to_be_visible()
     picture(page, "sql_chart")
 
 
@@ -263,6 +258,7 @@ def test_correct_what_is_in_the_quarantine(page: Page, shop: ServedProject) -> N
     expect(page.get_by_text("Nothing is set aside.")).to_be_visible()
     page.goto("/views/all_orders")
     expect(page.locator("tbody tr", has_text="13")).to_contain_text("1.00")
+    shop.push(orders={"delete": [{"id": 13}]})
 
 
 def test_hold_a_sink_and_let_it_go_on(page: Page, shop: ServedProject) -> None:
@@ -393,7 +389,6 @@ def test_hostile_rows_are_text(page: Page, shop: ServedProject) -> None:
     expect(page.get_by_role("dialog", name="name")).to_contain_text("100,000 of 10,000,003 characters")
     assert time.monotonic() - begun < 3
     page.keyboard.press("Escape")
-    shop.push(customers={"delete": [{"id": 5000 + n} for n in range(len(corpus))] + [{"id": 6000}]})
 
 
 def test_the_server_restarts(logged_in: BrowserContext, shop: ServedProject) -> None:
