@@ -2,7 +2,7 @@ import { PLACES } from '../places'
 import { connection } from './connection.svelte'
 import { route } from './route.svelte'
 
-const TOGETHER_MS = 1200
+const TOGETHER_MS = 2000
 
 /** Keys that work everywhere but where one writes. */
 class Keys {
@@ -15,8 +15,8 @@ class Keys {
     if (event.key.toLowerCase() === 'k' && (event.metaKey || event.ctrlKey))
       return this.#take(event, () => this.#jump())
     if (event.metaKey || event.ctrlKey || writing(event.target) || document.querySelector('dialog[open]')) return
-    const going = performance.now() - this.#going < TOGETHER_MS
-    this.#going = event.key === 'g' && !going ? performance.now() : 0
+    const going = event.timeStamp - this.#going < TOGETHER_MS
+    this.#going = event.key === 'g' && !going ? event.timeStamp : 0
     const place = going ? PLACES.find((each) => each.key === event.key) : undefined
     if (place) this.#take(event, () => route.go(`/${place.part}`))
     else if (event.key === '/') this.#take(event, () => this.#jump())
