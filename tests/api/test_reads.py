@@ -227,7 +227,6 @@ def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
 
 
 def test_rows_are_found_by_words(published: Published, client: httpx.Client) -> None:
-    pytest.importorskip("tantivy", reason="the extra `search` is not installed")
     wanted = [row for row in rows_at(published, 40) if row[0] == 3]
     told = client.get("/api/views/sums/search", params={"q": "id:3", "limit": 100}).json()
     assert (told["view"], told["commit"], told["total"]) == ("sums", 40, len(wanted))
