@@ -11,10 +11,10 @@ JOBS ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
 
-.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres docs clean
+.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres console e2e docs clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: .venv/ready ## Install the product and its tools into .venv (again only when pyproject.toml changed)
 
@@ -86,6 +86,12 @@ demo: setup ## Run the embedded demo; ARGS="--seconds 30" ends it by itself
 
 demo-postgres: setup test-deps ## Follow a PostgreSQL under pgbench, kill the product half-way, prove the result
 	$(BIN)/python -m examples.pgbench.run $(ARGS)
+
+console: ## Check and build the page in console/ into src/headrace/api/static, with Node 20; the build is kept in the repository
+	cd console && npm ci --no-audit --no-fund && npm run format && npm run check && npm run build
+
+e2e: setup ## Live the stories of the page in a real Chromium, on a real `headrace up`; PICTURES=folder keeps pictures of them
+	$(BIN)/python -m tests.e2e $(ARGS)
 
 docs: setup ## Write the generated pages of docs/reference
 	$(BIN)/python docs/generate.py

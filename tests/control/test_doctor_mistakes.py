@@ -84,6 +84,12 @@ def taken_port(project: ProjectFolder) -> socket.socket:
     return listener
 
 
+def taken_api_port(project: ProjectFolder) -> socket.socket:
+    listener = socket.create_server(("127.0.0.1", 0))
+    project.settings(api={"port": listener.getsockname()[1]})
+    return listener
+
+
 def copied(project: ProjectFolder) -> None:
     """The folder that is examined is the copy: the original is beside it, and was run."""
     original = project.path.rename(project.path.with_name("original"))
@@ -134,6 +140,10 @@ IN_FILES = [
     Mistake(
         "the folder is a copy of another one", copied,
         "project", "shop", "project.copied", "is a copy of", "headrace up --as-copy",
+    ),
+    Mistake(
+        "the port of the API is taken", taken_api_port,
+        "project", "shop", "api.port", "is taken", "api: {port: 0}", "headrace.yaml: api.port",
     ),
     Mistake(
         "a source has an unknown type", lambda p: p.source("shop", "htpp", tables={"orders": ORDERS}),

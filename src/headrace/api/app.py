@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
-from headrace.api import metrics
+from headrace.api import metrics, page
 from headrace.api.actions import ACTIONS
 from headrace.api.around import Around
 from headrace.api.project import Served, served
@@ -38,6 +38,7 @@ def make_app(project: Served) -> FastAPI:
             ACTIONS[route]  # a route without an action would let nobody, or everybody, pass
         app.include_router(router, prefix=PREFIX, dependencies=gate, responses=_ERRORS)
     app.include_router(_measured(requests), dependencies=gate)
+    app.include_router(page.router)  # the last: every path that is none of theirs
     for kind in (HeadraceError, Refused):
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.catalog import place
 from headrace.catalog.examples import read_examples
-from headrace.catalog.project import at, survey
+from headrace.catalog.project import FILE, at, survey
 from headrace.catalog.searches import StoredQueries
 from headrace.control import machine, socket
 from headrace.control.running import Progress
@@ -20,6 +20,7 @@ from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
 from headrace.serve.search.stored import problems
+from headrace.web.listening import listen
 
 
 def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: None) -> dict[str, Any]:
@@ -57,7 +58,8 @@ def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: N
 def _project(project: Project, wrong: list[HeadraceError]) -> Iterator[Finding]:
     """Its files, and whether its state is its own."""
     yield from map(Finding.of, wrong)
-    for look in (lambda: read_examples(project), lambda: place.check(project.path)):
+    looks = (lambda: read_examples(project), lambda: place.check(project.path), lambda: _api_port(project))
+    for look in looks:
         try:
             look()
         except HeadraceError as error:
@@ -82,6 +84,14 @@ def _queries(path: Path) -> Iterator[Finding]:
     yield from map(Finding.of, wrong.values())
     if queries and not wrong:
         yield Finding(OK, f"{len(queries)} stored {'query' if len(queries) == 1 else 'queries'}")
+
+
+def _api_port(project: Project) -> None:
+    """Raises ``api.port`` where the port that is configured is taken, and not by the running `up`."""
+    api = project.settings.api
+    if api.enabled and api.port and not socket.running(project.path):
+        other = f"stop what listens there, or write into {FILE}: api: {{port: 0}}, which takes a free one"
+        listen(api.host, api.port, f"{FILE}: api.port", code="api.port", next=other).close()
 
 
 def _counted(project: Project) -> str:

@@ -20,7 +20,7 @@ _FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)(?:\s+\"[^\"]*\")?\)")
 # `make` as a command: it begins a line or inline code, or follows a prompt, `&&` or `;`.
-_MAKE = re.compile(r"(?:^|`|[&;$] ?)make((?: [a-z][a-z-]*)+)(?=[`\s;&]|$)", re.MULTILINE)
+_MAKE = re.compile(r"(?:^|`|[&;$] ?)make((?: [a-z][a-z0-9-]*)+)(?=[`\s;&]|$)", re.MULTILINE)
 
 # A file or folder of the product, as prose and code name it.
 _PATH = re.compile(r"(?<![\w/.-])(?:src|tests|benchmarks|examples|docs|tools)/[\w./-]*\w")

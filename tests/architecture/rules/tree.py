@@ -90,7 +90,7 @@ class Tree:
     @cached_property
     def make_targets(self) -> dict[str, str]:
         """The targets of the Makefile that are commands, each with its line of help."""
-        found = re.findall(r"^([a-z][a-z-]*):(?!=)(.*)$", self.text("Makefile"), flags=re.MULTILINE)
+        found = re.findall(r"^([a-z][a-z0-9-]*):(?!=)(.*)$", self.text("Makefile"), flags=re.MULTILINE)
         return {name: rest.partition("## ")[2].strip() for name, rest in found}
 
 

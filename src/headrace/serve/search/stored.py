@@ -35,7 +35,7 @@ def problems(project: Path, queries: Iterable[StoredQuery]) -> dict[str, Headrac
     if (path := snapshot.catalog_path(project)).exists():
         with closing(Catalog(path, read_only=True)) as catalog:
             schemas = {name.lower(): record.schema for name, record in catalog.views().items()}
-    defined = [name for name, _ in files(project, "views", ".sql")]
+    defined = [name for name, _ in files(project, "views", ".sql", [])]
     known = {name.lower() for name in defined} | schemas.keys()
     found = dict[str, HeadraceError]()
     for query in queries:

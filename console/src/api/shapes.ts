@@ -1,0 +1,172 @@
+// What the server answers, as far as the page reads it.
+
+export type Cell = unknown
+export type Row = Record<string, Cell>
+
+export interface Column {
+  name: string
+  type: string
+}
+
+export interface Me {
+  name: string
+  role: string
+}
+
+export interface ErrorShown {
+  code: string
+  what: string
+  where?: string
+  why?: string
+  next?: string
+}
+
+export interface ViewStatus {
+  name: string
+  version: number
+  state: string
+  reason: string | null
+  commit: number
+  behind_s?: number
+  failing?: unknown[]
+  quarantined?: Record<string, number>
+}
+
+export interface SourceStatus {
+  name: string
+  state: string
+  tables: string[]
+  rows: number
+  position: string | null
+  error: ErrorShown | null
+  warnings: string[]
+  endpoint?: string
+  quarantined: Record<string, number>
+}
+
+export interface SinkStatus {
+  name: string
+  state: string
+  frontier: number
+  rows: number
+  lag: number
+  behind_s: number
+  error: ErrorShown | null
+  quarantined: Record<string, number> | number
+}
+
+export interface Status {
+  state: string
+  commit: number
+  first?: number
+  frontier: number
+  step_seconds: number
+  steps: number
+  published_us: number | null
+  views: ViewStatus[]
+  sources: SourceStatus[]
+  sinks: SinkStatus[]
+}
+
+export interface Top {
+  machine: { cores: number; load: number; memory: number; available: number }
+  processes: { name: string; pid: number; own: number; mapped: number }[]
+  jvm: { heap: number; heap_max: number }
+  files: { name: string; files: number; disk: number; memory: number }[]
+}
+
+export interface Lineage {
+  nodes: { id: string; kind: string; name: string; state: string }[]
+  edges: { from: string; to: string }[]
+}
+
+export interface View {
+  name: string
+  sql: string
+  columns: Column[]
+  key: string[]
+  version: number
+  state: string
+  reason: string | null
+  commit: number
+  rows?: number | null
+  created_commit: number
+  reads: string[]
+  read_by: string[]
+  sinks: string[]
+}
+
+export interface Answer {
+  commit: number
+  columns: Column[]
+  rows: Row[]
+  more: boolean
+  /** Views that stay behind `commit`, and why. */
+  stale: Record<string, string>
+}
+
+/** Where words were found: `marks` are (begin, end) in characters, not in UTF-16 units. */
+export interface Snippet {
+  column: string
+  text: string
+  marks: [number, number][]
+}
+
+export interface Found {
+  commit: number
+  total: number
+  hits: { score: number; copies: number; row: Row; snippets: Snippet[] }[]
+}
+
+export interface Explained {
+  operators: { name: string; detail: string; rule: string; state: string; bound: string; cost: string }[]
+  state: { rows: number; bytes: number }
+  text: string
+}
+
+export interface Weighted {
+  row: Row
+  weight: number
+}
+
+export interface Change {
+  commit: number
+  rows: Weighted[]
+}
+
+export interface Feed {
+  name: string
+  kind: string
+}
+
+/** Of a table with `op`, of a view with `weight`. */
+export interface FeedChange {
+  op?: string
+  weight?: number
+  row: Row
+}
+
+export interface Transaction {
+  commit: number
+  source?: string
+  position?: string
+  committed_at: string | null
+  changes: FeedChange[]
+  /** Whether it has further changes. */
+  more: boolean
+}
+
+/** A change that a table could not take, text that a source could not read (`payload`), or a row without a view (`view`). */
+export interface Kept {
+  id: string
+  table: string
+  commit: number | null
+  reason: string
+  operation?: string
+  row?: Row
+  source?: string
+  place?: string
+  payload?: string
+  view?: string
+  weight?: number
+}

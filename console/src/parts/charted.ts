@@ -1,0 +1,69 @@
+// What a chart needs to know of rows, without drawing anything.
+import type { Cell, Column, Row } from '../api/shapes'
+import { numeric, text, timed } from './wording'
+
+export type Kind = 'bar' | 'line' | 'number'
+export interface Shown {
+  kind: Kind
+  /** The column along the horizontal axis; none for a number. */
+  x: string
+  y: string
+}
+
+export const BARS_MOST = 40
+export const POINTS_MOST = 2000
+
+/** The chart that most often fits: bars by the first text, a line along time or a number, one number for one row. */
+export function guessed(columns: Column[], key: string[], rows: Row[]): Shown | undefined {
+  const measures = columns.filter((column) => numeric(column) && !key.includes(column.name))
+  const y = (measures.at(-1) ?? columns.findLast(numeric))?.name
+  if (y === undefined) return undefined
+  const labels = columns.filter((column) => column.name !== y)
+  const time = labels.find(timed)
+  const x = time ?? labels.find((column) => key.includes(column.name)) ?? labels.find((c) => !numeric(c)) ?? labels[0]
+  if (x === undefined || (rows.length <= 1 && time === undefined)) return { kind: 'number', x: x?.name ?? y, y }
+  return { kind: time !== undefined || (numeric(x) && rows.length > BARS_MOST) ? 'line' : 'bar', x: x.name, y }
+}
+
+export interface Point {
+  label: string
+  /** Where along a line: of time milliseconds, else the number, else the place in the order. */
+  at: number
+  value: number
+}
+
+/** The rows that have both values, for a line in the order of its axis. */
+export function points(shown: Shown, columns: Column[], rows: Row[]): Point[] {
+  const along = columns.find((column) => column.name === shown.x)
+  const found = rows.flatMap((row, place) => {
+    const value = amount(row[shown.y])
+    if (value === undefined) return []
+    const written = row[shown.x] === null ? 'null' : text(row[shown.x])
+    const at = shown.kind === 'line' ? alongside(along, written, place) : place
+    const label = along && timed(along) ? written.replace(/T00:00:00(\.0+)?Z?$/, '').replace('T', ' ') : written
+    return Number.isFinite(at) ? [{ label, at, value }] : []
+  })
+  return shown.kind === 'line' ? found.sort((a, b) => a.at - b.at).slice(-POINTS_MOST) : found.slice(0, BARS_MOST)
+}
+
+function alongside(along: Column | undefined, written: string, place: number): number {
+  if (along && timed(along)) return Date.parse(written)
+  return along && numeric(along) ? Number(written) : place
+}
+
+/** A cell as a number: decimals and large integers come as text. */
+export function amount(cell: Cell): number | undefined {
+  if (cell === null || cell === undefined || cell === '' || typeof cell === 'boolean') return undefined
+  const value = Number(cell)
+  return Number.isFinite(value) ? value : undefined
+}
+
+/** Round values from below the least to above the most, about `wanted` of them; zero is one where it is near. */
+export function ticks(least: number, most: number, wanted = 4): number[] {
+  const span = most - least || Math.abs(most) || 1
+  const power = 10 ** Math.floor(Math.log10(span / wanted))
+  const step = [1, 2, 5, 10].map((times) => times * power).find((size) => span / size <= wanted)!
+  const first = Math.floor(least / step)
+  const end = Math.ceil(most / step)
+  return Array.from({ length: end - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)))
+}

@@ -1,0 +1,79 @@
+"""A real Chromium, a running project, and pages of it that tell every error of the browser's console."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from shop_with_page import ServedProject
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+WAIT_MS = 15_000
+expect.set_options(timeout=WAIT_MS)
+PICTURES = os.environ.get("PICTURES", "")  # a folder for a picture of the page at the end of each story
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip(f"there is none of {', '.join(PROGRAMS)}: apt-get install chromium")
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=[*root, "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
+    """The starter project, running, with two customers and two orders."""
+    project = ServedProject.shop(tmp_path_factory.mktemp("e2e") / "shop")
+    project.start()
+    try:
+        project.begin_anew()
+        yield project
+    finally:
+        project.stop()
+
+
+@pytest.fixture(scope="session")
+def logged_in(browser: Browser, shop: ServedProject) -> Iterator[BrowserContext]:
+    """A browser that has the owner's session."""
+    context = browser.new_context(base_url=shop.url, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(WAIT_MS)
+    answer = context.request.post("/api/session", data={"token": shop.token})
+    assert answer.ok, answer.text()
+    yield context
+    context.close()
+
+
+class Watched:
+    """What a page has told in the console that is an error; a story that expects none of it asserts so."""
+
+    def __init__(self, page: Page) -> None:
+        self.errors: list[str] = []
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+
+@pytest.fixture
+def page(logged_in: BrowserContext, shop: ServedProject, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of the running shop; at the end its console has told no error, and the shop is as at the beginning."""
+    page = logged_in.new_page()
+    watched = Watched(page)
+    yield page
+    picture(page, request.node.name)
+    page.close()
+    shop.begin_anew()
+    assert watched.errors == []
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        Path(PICTURES).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=f"{PICTURES}/{name.removeprefix('test_')}.png")

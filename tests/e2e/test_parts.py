@@ -1,0 +1,176 @@
+"""Goal: what a story on a running project does not reach: large lineages, large numbers, refusals.
+
+Method: the built page in a real Chromium, under the policy that it is served with; answers of the API are given.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from conftest import Watched, picture
+
+pytestmark = pytest.mark.browser
+
+BUILD = Path(__file__).parents[2] / "src/headrace/api/static"
+ORIGIN = "http://console.test"
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+POLICY = {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"}
+LAYOUT_S = 1.0
+STATUS = {"state": "running", "commit": 7, "frontier": 7, "step_seconds": 0.02, "steps": 3, "published_us": 0, "views": [],
+          "sources": [], "sinks": []}  # fmt: skip
+
+Given = Callable[[dict[str, Any]], Page]
+
+
+@pytest.fixture
+def given(browser: Browser) -> Iterator[Given]:
+    """Opens the page where the API answers what is given: path -> JSON, or (status, JSON)."""
+    context = browser.new_context(base_url=ORIGIN, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(10_000)
+
+    def opened(answers: dict[str, Any]) -> Page:
+        known = {"me": {"name": "owner", "role": "admin", "grants": []}, "status": STATUS, **answers}
+
+        def answer(route: Route) -> None:
+            path = route.request.url.removeprefix(ORIGIN).partition("?")[0]
+            if path.startswith("/api/"):
+                status, body = 200, known.get(path.removeprefix("/api/"), {})
+                if isinstance(body, tuple):
+                    status, body = body
+                route.fulfill(
+                    status=status,
+                    body=body if isinstance(body, str) else json.dumps(body),
+                    content_type="application/json",
+                )
+                return
+            file = BUILD / path[1:]
+            file = file if file.is_file() else BUILD / "index.html"
+            route.fulfill(path=file, content_type=TYPES[file.suffix], headers=POLICY)
+
+        context.route("**/*", answer)
+        return context.new_page()
+
+    yield opened
+    context.close()
+
+
+def test_a_lineage_of_a_hundred_views(given: Given) -> None:
+    draw = random.Random(7)
+    tables = [f"table_{n}" for n in range(12)]
+    views = [f"a_view_with_a_long_name_{n}" for n in range(100)]
+    nodes = [{"id": "source:shop", "kind": "source", "name": "shop", "state": "running"}]
+    nodes += [{"id": f"table:{name}", "kind": "table", "name": name, "state": "running"} for name in tables]
+    nodes += [{"id": f"view:{name}", "kind": "view", "name": name, "state": "live"} for name in views]
+    nodes += [{"id": "sink:local", "kind": "sink", "name": "local", "state": "running"}]
+    edges = [{"from": "source:shop", "to": f"table:{name}"} for name in tables]
+    for at, name in enumerate(views):
+        read = draw.sample([f"table:{t}" for t in tables] + [f"view:{v}" for v in views[max(0, at - 40) : at]], 2)
+        edges += [{"from": each, "to": f"view:{name}"} for each in read]
+        edges.append({"from": f"view:{name}", "to": "sink:local"})
+    page = given({"lineage": {"nodes": nodes, "edges": edges}})
+    took = []
+    for _ in range(3):  # the machine may be busy with other things
+        page.goto("/views")
+        expect(page.get_by_text("No view yet.")).to_be_visible()
+        begun = time.monotonic()
+        page.get_by_role("navigation").get_by_role("link", name="Lineage").click()
+        links = page.get_by_role("group", name="lineage").get_by_role("link")
+        links.last.wait_for()
+        took.append(time.monotonic() - begun)
+    assert links.count() == len(nodes)
+    boxes = dict(
+        page.locator("a.node").evaluate_all(
+            """nodes => nodes.map(node => [
+                node.dataset.node,
+                node.querySelector('rect').getBoundingClientRect().toJSON(),
+            ])"""
+        )
+    )
+    assert all(boxes[edge["from"]]["right"] < boxes[edge["to"]]["left"] for edge in edges)  # each flows to the right
+    assert len({(box["x"], box["y"]) for box in boxes.values()}) == len(nodes)  # none lies on another
+    print(f"\n{len(nodes)} nodes, {len(edges)} edges drawn in {min(took) * 1000:.0f} ms")
+    assert min(took) <= LAYOUT_S
+    picture(page, "lineage_of_a_hundred")
+
+
+def test_large_numbers_stay_whole(given: Given) -> None:
+    page = given({})
+    exact = '{"commit": 7, "columns": [{"name": "n", "type": "bigint"}], "rows": [{"n": 9007199254740993}], "more": false, "stale": {}}'
+    page.route("**/api/sql", lambda route: route.fulfill(body=exact, content_type="application/json"))
+    page.goto("/sql")
+    page.get_by_label("one SELECT").fill("SELECT n FROM a")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("region", name="answer")).to_contain_text("9007199254740993")
+
+
+def test_words_that_were_found_are_marked(given: Given) -> None:
+    view = {"name": "notes", "version": 1, "sql": "SELECT 1", "columns": [{"name": "text", "type": "string"}], "key": [],
+            "state": "live", "reason": "", "commit": 7, "created_commit": 1, "rows": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    text = "\U0001f30a the <b>water</b> wheel"
+    hit = {"score": 1.5, "copies": 1, "row": {"text": text},
+           "snippets": [{"column": "text", "text": text, "marks": [[9, 14]]}]}  # fmt: skip
+    page = given({"views/notes": view, "views/notes/search": {"commit": 7, "total": 1, "hits": [hit]}})
+    page.goto("/views/notes/search")
+    page.get_by_label("words to find in notes").fill("water")
+    page.keyboard.press("Enter")
+    expect(page.locator("mark")).to_have_text(["water"])
+    expect(page.get_by_label("rows found").get_by_role("listitem")).to_contain_text(text)
+
+
+def test_a_refusal_says_where_why_and_what_next(given: Given) -> None:
+    refused = {"code": "access.denied", "what": "the role viewer may not do this", "where": "GET /api/quarantine",
+               "why": "it is for editors", "next": "ask an admin"}  # fmt: skip
+    page = given({"quarantine": (403, refused), "feeds": (500, "not JSON")})
+    page.goto("/quarantine")
+    alert = page.get_by_role("alert")
+    for part in refused.values():
+        expect(alert).to_contain_text(part)
+    page.goto("/feeds")
+    expect(page.get_by_role("alert")).to_contain_text("the server answered 500")
+
+
+def test_what_is_wrong_comes_first(given: Given) -> None:
+    error = {
+        "code": "sink.failed",
+        "what": "the store does not answer",
+        "why": "connection refused",
+        "next": "start it",
+    }
+    view = {"name": "shares", "version": 1, "state": "failed", "reason": "[DIVIDE_BY_ZERO] <b>Division</b> by zero", "commit": 5,
+            "behind_s": 4000.0, "failing": [], "quarantined": {}}  # fmt: skip
+    sink = {
+        "name": "store",
+        "state": "failed",
+        "frontier": 3,
+        "rows": 9,
+        "lag": 4,
+        "behind_s": 61.0,
+        "error": error,
+        "quarantined": {},
+    }
+    source = {"name": "shop", "state": "running", "tables": ["orders"], "rows": 12, "position": "4", "error": None,
+              "warnings": ["the slot keeps 3 GiB"], "quarantined": {"orders": 2}}  # fmt: skip
+    page = given({
+        "status": {**STATUS, "views": [view], "sinks": [sink], "sources": [source]},
+        "top": (403, {"code": "access.denied", "what": "the role viewer may not do this"}),
+    })  # fmt: skip
+    watched = Watched(page)
+    page.goto("/")
+    troubles = page.get_by_role("region", name="What is wrong").get_by_role("listitem")
+    expect(troubles).to_have_count(4)
+    assert troubles.locator(".what").all_inner_texts() == [
+        "view shares is failed", "sink store: the store does not answer", "source shop: the slot keeps 3 GiB",
+        "2 changes of orders in the quarantine",
+    ]  # fmt: skip
+    expect(troubles.first).to_contain_text("[DIVIDE_BY_ZERO] <b>Division</b> by zero")
+    expect(page.get_by_text("67 min behind")).to_be_visible()
+    picture(page, "what_is_wrong")
+    assert [error for error in watched.errors if "Content Security" in error] == []
