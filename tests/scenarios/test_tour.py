@@ -91,11 +91,14 @@ def in_duckdb(path: Path) -> list[Any]:
 
 
 def test_the_five_minutes(shop: Path, up: str) -> None:
-    push, beside = blocks("")[2:4]
+    push, asked, beside = blocks("")[2:5]
     assert push.startswith(f"curl -s 127.0.0.1:{PORT}/transactions ")
     assert json.loads(shell(push.replace(f"127.0.0.1:{PORT}", up), shop)) == {"commit": 2}
     until(lambda: "12.50" in shell("headrace show revenue", shop))
     until(lambda: in_duckdb(shop / "views.duckdb") == [("north", 1, "12.50")])
+    rows, *changes = shell(asked, shop).splitlines()
+    assert json.loads(rows)["rows"] == [{"region": "north", "orders": 1, "revenue": "12.50"}]
+    assert changes[0] == "event: snapshot" and '"region":"north"' in changes[2]
     told: dict[str, str] = {}
     for line in beside.splitlines():
         command = line.partition("  #")[0].strip()
@@ -107,7 +110,7 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         told[verb] = told.get(verb, "") + shell(command, shop)
     assert (
         " ".join(told)
-        == "doctor views show watch wait frontier sql explain profile top verify repair test log quarantine drop"
+        == "doctor views show watch wait frontier sql token explain profile top verify repair test log quarantine drop"
     )
     assert (
         "north" in told["show"]
