@@ -157,6 +157,18 @@ def test_travel_in_time(page: Page, shop: ServedProject) -> None:
     expect(table.locator("tbody tr", has_text="south")).to_contain_text("6.00")
 
 
+def test_find_rows_by_words(page: Page) -> None:
+    page.goto("/views/all_customers/search")
+    page.get_by_label("words to find in all_customers").fill("ada")
+    page.keyboard.press("Enter")
+    found = page.get_by_label("rows found, the best first").get_by_role("listitem")
+    expect(found).to_have_count(1)
+    expect(found.locator("mark")).to_have_text(["Ada"])
+    expect(page.get_by_text("1 row, the best first")).to_be_visible()
+    found.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("dialog", name="all_customers")).to_contain_text("north")
+
+
 def test_see_how_a_view_is_made(page: Page) -> None:
     page.goto("/views/revenue/definition")
     expect(page.locator("pre")).to_contain_text("JOIN customers c ON c.id = o.customer_id")
