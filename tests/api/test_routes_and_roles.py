@@ -115,10 +115,10 @@ def test_lists_and_queries_tell_a_limited_token_only_of_what_it_reaches(served: 
 
 def test_a_token_that_is_revoked_opens_nothing_from_the_next_request_on(served: Site) -> None:
     with served.client() as owner:
-        made = owner.post("/api/tokens", json={"name": "short", "role": "viewer", "grants": ["sums"]}).json()
+        made = owner.post("/api/tokens", json={"name": "short", "role": "viewer", "only": ["sums"]}).json()
         with served.client(made["token"]) as client:
-            assert client.get("/api/me").json() == {"name": "short", "role": "viewer", "grants": ["sums"]}
-            assert owner.delete(f"/api/tokens/{made['id']}").json()["revoked_at"] is not None
+            assert client.get("/api/me").json() == {"name": "short", "role": "viewer", "only": ["sums"]}
+            assert owner.delete(f"/api/tokens/{made['id']}").json()["state"] == "revoked"
             assert client.get("/api/me").status_code == 401
         assert made["token"] not in owner.get("/api/tokens").text
         again = owner.post("/api/tokens", json={"name": "of-viewer"})
@@ -129,7 +129,7 @@ def test_a_cookie_reads_and_changes_only_with_the_header_of_the_page(served: Sit
     with httpx.Client(base_url=served.url) as browser:
         assert browser.post("/api/session", json={"token": "headrace_" + "y" * 43}).status_code == 401
         logged = browser.post("/api/session", json={"token": served.owner})
-        assert logged.json() == {"name": "owner", "role": "admin", "grants": []}
+        assert logged.json() == {"name": "owner", "role": "admin", "only": []}
         cookie = logged.headers["set-cookie"].lower()
         assert "httponly" in cookie and "samesite=strict" in cookie
         assert browser.get("/api/me").json()["name"] == "owner"

@@ -19,7 +19,7 @@ class Health(Shape):
 class Me(Shape):
     name: str
     role: Literal["viewer", "editor", "operator", "admin"]
-    grants: list[str]
+    only: list[str]
 
 
 class Column(Shape):
@@ -100,11 +100,11 @@ class Token(Shape):
     id: str
     name: str
     role: Literal["viewer", "editor", "operator", "admin"]
-    grants: list[str]
-    created_at: str
-    expires_at: str | None
-    used_at: str | None
-    revoked_at: str | None
+    only: list[str]
+    state: Literal["live", "expired", "revoked"]
+    created: str
+    expires: str | None
+    last_used: str | None
 
 
 class NewToken(Token):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -12,7 +13,6 @@ from headrace.api.who import Asking, asking
 from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
 from headrace.governance.tokens import Token
-from headrace.serve.history import time_text
 
 router = APIRouter(tags=["access"])
 Who = Annotated[Asking, Depends(asking)]
@@ -23,7 +23,7 @@ class New(BaseModel, extra="forbid"):
 
     name: str = Field(examples=["reports"])
     role: Role = Role.VIEWER
-    grants: list[str] = Field(default=[], description="Patterns of the views and tables it reaches; none: all")
+    only: list[str] = Field(default=[], description="Patterns of the views and tables it reaches; none: all")
     seconds: float | None = Field(default=None, description="How long it lives; without it until it is revoked")
 
 
@@ -37,7 +37,7 @@ def tokens(who: Who) -> Response:
 @router.post("/tokens", responses={200: {"model": shapes.NewToken}}, summary="A new token, told this once")
 def create(who: Who, new: New) -> Response:
     made, token = who.access.create_token(
-        who.principal, new.name, new.role, new.grants, new.seconds, address=who.address
+        who.principal, new.name, new.role, new.only, new.seconds, address=who.address
     )
     return answers.json({**_shown(made), "token": token})
 
@@ -61,8 +61,4 @@ def audit(
 
 
 def _shown(token: Token) -> dict[str, Any]:
-    return {
-        "id": token.id, "name": token.name, "role": token.role, "grants": list(token.grants),
-        "created_at": time_text(token.created_us), "expires_at": time_text(token.expires_us),
-        "used_at": time_text(token.used_us), "revoked_at": time_text(token.revoked_us),
-    }  # fmt: skip
+    return token.as_dict(time.time_ns() // 1000)

@@ -39,10 +39,10 @@ async def log_out() -> Response:
     return response
 
 
-@router.get("/me", responses={200: {"model": shapes.Me}}, summary="Whose token it is, its role and grants")
+@router.get("/me", responses={200: {"model": shapes.Me}}, summary="Whose token it is, its role and its limits")
 async def me(who: Annotated[Asking, Depends(asking)]) -> Response:
     return answers.json(_shown(who.principal))
 
 
 def _shown(principal: Principal) -> dict[str, object]:
-    return {"name": principal.name, "role": principal.role, "grants": list(principal.grants)}
+    return {"name": principal.name, "role": principal.role, "only": list(principal.grants)}
