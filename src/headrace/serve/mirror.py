@@ -58,6 +58,7 @@ class Mirror:
         self._lock = threading.Lock()
         self._held: dict[str, _Held] = {}
         self._catalog: Catalog | None = None
+        self._known: tuple[int, tuple[dict[str, ViewRecord], dict[str, Relation]]] | None = None  # as of a change of it
 
     def close(self) -> None:
         with self._lock:
@@ -68,8 +69,7 @@ class Mirror:
     def relations(self) -> tuple[dict[str, ViewRecord], dict[str, Relation]]:
         """The views and the tables that there are, by name."""
         with self._lock:
-            catalog = self._opened()
-            return catalog.views(), {name: relation for name, (_, relation) in catalog.relations().items()}
+            return self._relations(self._opened())
 
     def moment(self, views: Collection[str], tables: Collection[str] = (), at: int | None = None) -> Moment:
         """These relations at the frontier, or as of a commit that is past.
@@ -110,15 +110,24 @@ class Mirror:
             self._catalog = Catalog(snapshot.catalog_path(self._project), read_only=True)
         return self._catalog
 
+    def _relations(self, catalog: Catalog) -> tuple[dict[str, ViewRecord], dict[str, Relation]]:
+        changed = catalog.changed
+        if self._known is None or self._known[0] != changed:
+            tables = {name: relation for name, (_, relation) in catalog.relations().items()}
+            self._known = changed, (catalog.views(), tables)
+        return self._known[1]
+
     def _taken(self, views: Collection[str], tables: Collection[str]) -> Moment:
         catalog, now = self._opened(), time.monotonic()
-        last, records = catalog.last_published(), {name: snapshot.known(catalog, name) for name in views}
+        last, (known, relations) = catalog.last_published(), self._relations(catalog)
+        records = {name: known[name] if name in known else snapshot.known(catalog, name) for name in views}
         number, commit = (last.number, last.upto) if last else (-1, 0)
         for name, record in records.items():
             held = self._held.pop(name, None)  # one that turns out to be wrong is not kept
             self._held[name] = replace(_view(catalog, held, record, number), used=now)
         for name in tables:
-            relation, held = replay.known(self._project, name), self._held.pop(name, None)
+            relation = relations[name] if name in relations else replay.known(self._project, name)
+            held = self._held.pop(name, None)
             self._held[name] = replace(_table(self._project, held, relation, commit), used=now)
         self._held = {name: held for name, held in self._held.items() if now - held.used < IDLE_S}
         stale = {name: record.reason for name, record in records.items() if record.state != "live"}

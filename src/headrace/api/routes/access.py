@@ -36,9 +36,7 @@ def tokens(who: Who) -> Response:
 
 @router.post("/tokens", responses={200: {"model": shapes.NewToken}}, summary="A new token, told this once")
 def create(who: Who, new: New) -> Response:
-    made, token = who.access.create_token(
-        who.principal, new.name, new.role, new.only, new.seconds, address=who.address
-    )
+    made, token = who.access.create_token(who.principal, new.name, new.role, new.only, new.seconds, address=who.address)
     return answers.json({**_shown(made), "token": token})
 
 
