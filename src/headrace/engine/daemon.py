@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 import zipimport
 from importlib.machinery import PathFinder
 from typing import Any
@@ -31,6 +32,7 @@ from pyspark import daemon
 
 import headrace.circuit.operators
 import headrace.engine.changes
+from headrace.engine.memory import give_back
 
 PRELOADED = (
     numpy,
@@ -42,15 +44,22 @@ PRELOADED = (
     headrace.engine.changes,
 )
 
+GIVE_BACK_S = 30.0  # between two times at which a worker lets the system have what it has freed
+
 _at_work = daemon.worker
+_given_back = time.monotonic()
 
 
 def _worker(sock: Any, authenticated: bool) -> int:
-    """A worker that the JVM has let go of, idle as it was, ends without a word."""
+    """A task. A worker that the JVM has let go of, idle as it was, ends without a word."""
+    global _given_back  # noqa: PLW0603 - of this process, which forks for each worker
     try:
         code: int = _at_work(sock, authenticated)
     except BrokenPipeError:
         return 1
+    if time.monotonic() - _given_back > GIVE_BACK_S:
+        give_back()
+        _given_back = time.monotonic()
     return code
 
 
