@@ -137,6 +137,7 @@ def test_sql_binds_values_and_says_when_there_is_more(published: Published, clie
         ("GET", "views/sums/rows?limit=10001", None, 400, "api.request"),
         ("GET", "views/sums/rows?format=xml", None, 400, "api.request"),
         ("GET", "views/sums/rows?at=41", None, 410, "view.not_at"),
+        ("GET", "views/sums/rows?at=yesterday", None, 400, "api.request"),
         ("GET", "views/sums/row", None, 400, "query.filter"),
         ("GET", "views/sums/row?n=1", None, 400, "query.filter"),
         ("GET", "views/sums/changes?after=x", None, 400, "api.request"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.log.append import LogWriter
+from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from published_view import Published, Rows
 
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -44,6 +47,17 @@ def test_a_query_is_answered_without_spark(published: Published) -> None:
     assert (status, json.loads(out)["rows"]) == (0, [[150]]), err
     status, out, err = headrace(published, "SELECT id FROM sums", "--limit", "2")
     assert (status, out.split()[-4:]) == (0, ["rows", "(--limit", "shows", "more)"]), err
+
+
+def test_a_query_of_a_time_sees_what_was_committed_by_then(published: Published) -> None:
+    log = LogWriter(published.folder / ".headrace/log")
+    for hour in (8, 9):  # of commits 1 and 2
+        at = datetime.datetime(2026, 3, 1, hour, tzinfo=datetime.UTC)
+        log.append(TransactionBatch((TransactionOrigin("shop", str(hour), int(at.timestamp() * 1e6)),), {}))
+    log.close()
+    for time, count in {"2026-03-01T08:30": 150, "2026-03-01T10:00+01:00": 149, "2026-03-01T07:59": 0}.items():
+        status, out, err = headrace(published, "SELECT count(*) FROM sums", "--at", time, "--json")
+        assert (status, json.loads(out)["rows"]) == (0, [[count]]), err
 
 
 def test_what_is_wrong_is_told(published: Published) -> None:

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
+from headrace.model import moment
 from headrace.model.errors import HeadraceError
+from headrace.serve.mirror import Mirror
 from headrace.serve.questions import OPERATORS, Filter, Rows
 
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
@@ -45,6 +47,17 @@ def rows(pairs: Iterable[tuple[str, str]], limit: int, offset: int) -> Rows:
         elif name not in RESERVED:
             filters.append(_filter(name, value))
     return Rows(tuple(filters), tuple(order), tuple(select), limit, offset)
+
+
+def at(mirror: Mirror, text: str | int | None) -> int | None:
+    """The commit that a request names, or the last one by the time that it names. Raises api.request, log.retained."""
+    if text is None:
+        return None
+    try:
+        commit, time_us = moment.parse(str(text))
+    except ValueError as error:
+        raise HeadraceError("api.request", str(error), where="at") from None
+    return commit if time_us is None else mirror.commit_by(time_us)
 
 
 def _filter(column: str, text: str) -> Filter:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-
 import typer
 
-HINT = "a commit number, or a time such as 2026-03-01T08:00 (UTC unless it names a zone)"
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+from headrace.model import moment
+
+HINT = moment.HINT
 
 
 def parse(text: str, option: str) -> tuple[int | None, int | None]:
     """(commit, None), or (None, time in microseconds since the epoch). Wrong usage when it is neither."""
-    if text.isascii() and text.isdigit():
-        return int(text), None
     try:
-        time = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"'{text}' is neither {HINT.replace(', or', ' nor')}", param_hint=option) from None
-    time = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
-    return None, (time - _EPOCH) // datetime.timedelta(microseconds=1)
+        return moment.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

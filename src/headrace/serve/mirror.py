@@ -100,6 +100,10 @@ class Mirror:
             contents[name] = Contents.of(replay.contents(self._project, relation, commit), relation.key)
         return Moment(commit, contents, {})
 
+    def commit_by(self, time_us: int) -> int:
+        """See ``past.commit_by``."""
+        return past.commit_by(self._project, time_us)
+
     @property
     def size(self) -> int:
         """Bytes of what is held, mapped files among them."""

@@ -38,18 +38,29 @@ def contents(
     by then. Raises ``view.not_at`` where the view had none, ``state.missing`` where they are not kept any more, both as
     ``NotPublished`` where its query over the log may tell them; ``view.unknown``, ``log.retained``.
     """
-    wanted = commit_at(reader_of(project_path), time_us) if time_us is not None else commit or 0
+    wanted = commit_by(project_path, time_us) if time_us is not None else commit or 0
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
     try:
         record = snapshot.known(catalog, view)
-        inside = _inside(catalog, wanted)
-        if inside is not None and time_us is not None:
-            wanted, inside = inside.after, None
-        _check(catalog, record, wanted, inside)
+        _check(catalog, record, wanted, _inside(catalog, wanted))
         rows = snapshot.added(record, snapshot.as_of(catalog, record, wanted))
         return wanted, record.schema, rows
     finally:
         catalog.close()
+
+
+def commit_by(project_path: Path, time_us: int) -> int:
+    """The last commit with contents of its own that sources had committed by a time, in microseconds since the epoch.
+
+    Raises ``log.retained``.
+    """
+    wanted = commit_at(reader_of(project_path), time_us)
+    catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
+    try:
+        inside = _inside(catalog, wanted)
+    finally:
+        catalog.close()
+    return wanted if inside is None else inside.after
 
 
 def _inside(catalog: Catalog, commit: int) -> StepRecord | None:

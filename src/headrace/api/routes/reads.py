@@ -12,6 +12,7 @@ from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
+from headrace.model.moment import HINT
 from headrace.serve import described
 from headrace.serve.questions import Described, Limits
 
@@ -19,7 +20,7 @@ router = APIRouter(tags=["views"])
 Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
-At = Annotated[int | None, Query(ge=0, description="As of this commit; without it now")]
+At = Annotated[str | None, Query(description=f"As of {HINT}; without it now", examples=["4711"])]
 SECONDS_MAX = 60.0
 AT_ONCE = 8  # queries; more are told to come back, so that they take no thread from reads by key
 _running = threading.BoundedSemaphore(AT_ONCE)
@@ -70,7 +71,7 @@ def rows(
 ) -> Response:
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
     question = asked.rows(request.query_params.multi_items(), _within(limit, format), offset)
-    return answers.table(project.questions.rows(name, question, at), format)
+    return answers.table(project.questions.rows(name, question, asked.at(project.questions.mirror, at)), format)
 
 
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
@@ -95,7 +96,7 @@ class Asked(BaseModel, extra="forbid"):
     sql: str = Field(max_length=1_000_000, examples=["SELECT region, total FROM revenue ORDER BY total DESC"])
     parameters: list[asked.Shallow] = Field(default=[], max_length=1_000, description="For each ? in the text")
     limit: int = Field(default=1_000, ge=0, le=answers.ROWS_MAX["arrow"])
-    at: int | None = Field(default=None, ge=0)
+    at: int | str | None = Field(default=None, description=f"As of {HINT}; without it now", examples=[4711])
     engine: Literal["duckdb", "spark"] = Field(default="duckdb", description="spark: in Spark's dialect, slower")
     seconds: float = Field(default=10.0, gt=0, le=SECONDS_MAX)
     format: answers.Format = "json"
@@ -110,7 +111,8 @@ def sql(who: Who, project: Project, question: Asked) -> Response:
     if not _running.acquire(blocking=False):
         raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
     try:
-        found = project.questions.ask(question.sql, question.parameters, limits, question.at, who.reaches)
+        at = asked.at(project.questions.mirror, question.at)
+        found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
     finally:
         _running.release()
     return answers.table(found, question.format)

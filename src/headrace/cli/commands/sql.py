@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import display
+from headrace.cli import display, moment
 from headrace.cli.options import JsonOption, ProjectOption, folder
 from headrace.model.errors import HeadraceError
 
@@ -41,7 +41,8 @@ def run(
         Engine, typer.Option("--engine", "-e", help="Whose SQL it is. DuckDB's is answered without Spark.")
     ] = Engine.SPARK,
     at: Annotated[
-        int | None, typer.Option("--at", metavar="COMMIT", min=0, help="As of a commit that is past; DuckDB alone.")
+        str | None,
+        typer.Option("--at", metavar="COMMIT|TIME", help="As of a commit or a time that is past; DuckDB alone."),
     ] = None,
     seconds: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long it may take; DuckDB alone.")
@@ -74,7 +75,7 @@ def run(
 
 
 def _by_spark(
-    path: Path, text: str, limit: int | None, at: int | None, progress: Callable[[dict[str, Any]], None]
+    path: Path, text: str, limit: int | None, at: str | None, progress: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
     from headrace.control.verbs import call
 
@@ -86,15 +87,17 @@ def _by_spark(
     return call(path, "sql", {"sql": text, "limit": limit}, progress)
 
 
-def _by_duckdb(path: Path, text: str, limit: int | None, at: int | None, seconds: float) -> dict[str, Any]:
+def _by_duckdb(path: Path, text: str, limit: int | None, at: str | None, seconds: float) -> dict[str, Any]:
     """The same from what is published: rows beyond the limit are not counted, ``more`` says that there are some."""
     from headrace.formats.json_tables import table_json
     from headrace.serve.mirror import Mirror
     from headrace.serve.questions import Limits, Questions
 
+    commit, time_us = moment.parse(at, "--at") if at is not None else (None, None)
     questions = Questions(Mirror(path))
     try:
-        answer = questions.ask(text, (), Limits(ALL if limit is None else limit, seconds), at)
+        commit = questions.mirror.commit_by(time_us) if time_us is not None else commit
+        answer = questions.ask(text, (), Limits(ALL if limit is None else limit, seconds), commit)
     finally:
         questions.close()
     return {**table_json(answer.table), "commit": answer.commit, "more": answer.more, "stale": dict(answer.stale)}
