@@ -1,0 +1,1 @@
+"""A page of one's own that follows a view over HTTP."""
