@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # a project that runs is not to stand beside other tests
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
     """The starter project, running, with two customers and two orders."""
     project = ServedProject.shop(tmp_path_factory.mktemp("e2e") / "shop")
@@ -41,7 +41,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProject]:
         project.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def logged_in(browser: Browser, shop: ServedProject) -> Iterator[BrowserContext]:
     """A browser that has the owner's session."""
     context = browser.new_context(base_url=shop.url, viewport={"width": 1280, "height": 800})

@@ -36,7 +36,9 @@ class Writer(Deliver):
 
     def __init__(self, sink: Sink, history: History, upto: int) -> None:
         last = SimpleNamespace(upto=upto)
-        catalog = SimpleNamespace(sinks=dict, put_sink=lambda *values: None, last_published=lambda: last)
+        catalog = SimpleNamespace(
+            sinks=dict, put_sink=lambda *values: None, last_published=lambda: last, meta=lambda name: None
+        )
         super().__init__(sink, None, cast(Any, catalog), cast(Any, None), lambda event: None)
         self.history, self.upto = history, upto
 
