@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from shop_with_page import ServedProject
+from watched_page import Watched, picture
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_MS = 15_000
 expect.set_options(timeout=WAIT_MS)
-PICTURES = os.environ.get("PICTURES", "")  # a folder for a picture of the page at the end of each story
 
 
 @pytest.fixture(scope="session")
@@ -52,15 +51,6 @@ def logged_in(browser: Browser, shop: ServedProject) -> Iterator[BrowserContext]
     context.close()
 
 
-class Watched:
-    """What a page has told in the console that is an error; a story that expects none of it asserts so."""
-
-    def __init__(self, page: Page) -> None:
-        self.errors: list[str] = []
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-
-
 @pytest.fixture
 def page(logged_in: BrowserContext, shop: ServedProject, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page of the running shop; at the end its console has told no error, and the shop is as at the beginning."""
@@ -71,9 +61,3 @@ def page(logged_in: BrowserContext, shop: ServedProject, request: pytest.Fixture
     page.close()
     shop.begin_anew()
     assert watched.errors == []
-
-
-def picture(page: Page, name: str) -> None:
-    if PICTURES:
-        Path(PICTURES).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=f"{PICTURES}/{name.removeprefix('test_')}.png")

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-
-from conftest import Watched, picture
+from watched_page import Watched, picture
 
 pytestmark = pytest.mark.browser
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from shop_with_page import ServedProject
-
-from conftest import Watched, picture
+from watched_page import Watched, picture
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(300)]
 
