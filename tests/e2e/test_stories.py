@@ -133,6 +133,7 @@ def test_filter_and_order(page: Page, many_orders: None) -> None:
     page.get_by_label("value", exact=True).fill("12")
     page.get_by_role("button", name="Filter", exact=True).click()
     expect(page.get_by_text("2 rows", exact=True)).to_be_visible()
+    expect(table.locator("tbody tr:not(.space)")).to_have_count(2)
     assert cells(table) == [["10", "1", "19.90"], ["11", "2", "5.00"]]
     assert page.url.endswith("/views/all_orders?id=lt.12&order=amount.desc")
     page.reload()  # the address holds what was asked

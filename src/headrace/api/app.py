@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from headrace.api import metrics, page
 from headrace.api.actions import ACTIONS
 from headrace.api.around import Around
-from headrace.api.project import Served, served
+from headrace.api.project import Served
 from headrace.api.routes import access, changes, definitions, feeds, health, quarantine, reads, search, session, sinks
 from headrace.model.errors import HeadraceError
 from headrace.web.status import Refused, answer, refusal
@@ -57,7 +57,7 @@ def _measured(requests: metrics.Requests) -> APIRouter:
 
     @router.get("/metrics", summary="What is measured, for Prometheus", tags=["health"])
     def measured(request: Request) -> Response:
-        project = served(request)
+        project: Served = request.app.state.served
         page = metrics.text(project.verb("status"), project.verb("top"), requests, project.live.readers)
         return Response(page, 200, None, metrics.CONTENT_TYPE)
 

@@ -34,7 +34,7 @@ class Served:
         return self.call(name, dict(arguments or {}), lambda event: None)
 
 
-def served(request: Request) -> Served:
-    """What the application was made over."""
+async def served(request: Request) -> Served:
+    """What the application was made over. No thread is asked for it, as one would be if it were no coroutine."""
     found: Served = request.app.state.served
     return found

@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.api.project import Call
 
 PORT = 7070
+SWITCH_S = 0.0005  # an answer passes between threads, and would wait ten times as long for the engine's at each
 SEND_BYTES = 128 << 10  # a thousand who follow views and stand still are to cost little
 TOKEN = Path(STATE) / "tokens" / "api"
 ADDRESS = Path(STATE) / "api.json"
@@ -99,6 +101,7 @@ class _Answering:
         from headrace.serve.questions import Questions
         from headrace.web.server import ServerThread
 
+        sys.setswitchinterval(SWITCH_S)
         settings, bells = project.settings.api, Bells()
         gate = Gate(access, hosts(settings.host) if settings.auth == "none" else None)
         self._questions = Questions(Mirror(project.path), settings.memory)

@@ -88,8 +88,8 @@ class Gate:
         return principal
 
 
-def asking(request: Request) -> Asking:
-    """Who asks; for routes that need a token."""
+async def asking(request: Request) -> Asking:
+    """Who asks; for routes that need a token. A coroutine, as ``served`` is."""
     found: Asking = request.state.asking
     return found
 
