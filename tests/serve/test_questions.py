@@ -211,6 +211,18 @@ def test_nothing_but_one_select_over_the_project_is_run(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p", "secret.csv"]
 
 
+def test_a_refused_query_says_why_and_what_is_near(tmp_path: Path) -> None:
+    published = Published(tmp_path / "p")
+    published.step([Rows({(1, 1): 1})])
+    with asking(published) as questions:
+        error = refused(lambda: questions.ask("SELECT idd FROM sums"))
+        assert (error.code, error.next) == ("query.failed", 'columns near to it: "id"')
+        assert error.what == 'Referenced column "idd" not found in FROM clause!'
+        error = refused(lambda: questions.ask("SELECT * FROM read_csv('/etc/passwd')"))
+        assert (error.code, error.next.startswith("bring the file in")) == ("sql.refused", True)
+        assert "Error" not in error.what
+
+
 def test_a_query_has_bounds(tmp_path: Path) -> None:
     published = Published(tmp_path / "p")
     published.step([Rows({(n, 0): 1 for n in range(2000)})])

@@ -328,7 +328,9 @@ def typed(relation: Described, name: str, value: Any) -> pa.Scalar:
         return column([json_value(value, arrow) if isinstance(value, str) else value], arrow)[0]
     except (ColumnRefused, ValueError) as error:
         raise _refused(
-            f"{shown(value)} is no {found.type}", f"it is compared with column {found.name} of {relation.name}", ""
+            f"{shown(value)} is no {found.type}",
+            f"it is compared with column {found.name} of {relation.name}",
+            "give a value of that type, spelled as in JSON",
         ) from error
 
 
@@ -370,6 +372,13 @@ def _refused(what: str, why: str, next: str) -> HeadraceError:
 
 
 def _of_duckdb(error: duckdb.Error) -> HeadraceError:
-    text = str(error).split("\n\nLINE", 1)[0].strip()
-    code = "sql.refused" if isinstance(error, duckdb.PermissionException) else "query.failed"
-    return HeadraceError(code, text.replace("\n", " "))
+    """DuckDB's message without the name of its kind; the columns that it offers are what comes next."""
+    text = str(error).split("\n\nLINE", 1)[0].strip().partition(" Error: ")[2] or str(error)
+    what, _, near = text.replace("\n", " ").partition("Candidate bindings: ")
+    if isinstance(error, duckdb.PermissionException):
+        return HeadraceError(
+            "sql.refused", "a query reads the views and tables of the project, and no file or address",
+            why=what.strip(), next="bring the file in by a source of type files, and ask for its table",
+        )  # fmt: skip
+    hint = f"columns near to it: {near.strip()}" if near else "`--engine spark` has the functions and types of Spark"
+    return HeadraceError("query.failed", what.strip(), next=hint)
