@@ -38,8 +38,9 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert going(None, 250, 5.0).shown()["left_s"] is None
 
 
-def test_an_estimate_that_was_too_low_is_not_below_nothing() -> None:
-    assert going(200, 250, 5.0).shown()["left_s"] == 0
+def test_an_estimate_that_was_too_low_is_not_told_any_more() -> None:
+    shown = going(200, 250, 5.0).shown()
+    assert (shown["total"], shown["left_s"]) == (None, None)
 
 
 @pytest.mark.parametrize(

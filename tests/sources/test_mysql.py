@@ -312,6 +312,7 @@ def test_rows_are_counted_as_a_client_counts_them(followed: Followed) -> None:
 def test_while_a_table_is_copied_it_is_told_how_far_it_is(followed: Followed) -> None:
     rows = 150_000
     followed.run("CREATE TABLE t (id int PRIMARY KEY)", f"INSERT INTO t SELECT seq FROM {followed.numbers(rows)}")
+    followed.run("ANALYZE TABLE t")  # what a server takes of a table that has just been filled is anything
     followed.source.start(frozenset({"t"}), None)
     told, batch = [], None
     while batch is None:
@@ -320,4 +321,5 @@ def test_while_a_table_is_copied_it_is_told_how_far_it_is(followed: Followed) ->
     assert batch.changes["t"].num_rows == rows and followed.source.copying() == []
     assert {one["table"] for one in told} == {"t"} and [one["done"] for one in told] == sorted(o["done"] for o in told)
     assert 0 < max(one["done"] for one in told) <= rows
-    assert all(rows / 2 < one["total"] < rows * 2 for one in told), "the server's estimate"
+    assert all(one["total"] is None or rows / 2 < one["total"] < rows * 2 for one in told), "the server's estimate"
+    assert any(one["total"] for one in told)

@@ -21,10 +21,12 @@ class Pace:
         """``{"done", "total", "per_s", "left_s"}``: how many a second, and the seconds left; None: not known yet."""
         seconds = time.monotonic() - self.began
         per_s = self.done / seconds if self.done and seconds > 0 else None
-        left = max(0, self.total - self.done) if self.total is not None else None
+        # An estimate that was passed tells nothing any more.
+        total = self.total if self.total is not None and self.done <= self.total else None
+        left = None if total is None else total - self.done
         return {
             "done": self.done,
-            "total": self.total,
+            "total": total,
             "per_s": None if per_s is None else round(per_s, 1),
             "left_s": None if per_s is None or left is None else round(left / per_s, 1),
         }

@@ -151,10 +151,12 @@ class Snapshot:
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     def _estimated(self, table: SourceTable) -> int | None:
-        """The rows that the server takes the table to have."""
-        query = "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-        found = setup.rows(self._opened.connection, query, table.place)
-        return int(found[0][0]) if found and found[0][0] is not None else None
+        """The rows that the optimizer takes the table to have: what information_schema tells may be a day old."""
+        with self._opened.connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN SELECT 1 FROM {table.quoted}")  # noqa: S608 - quoted names
+            rows = [name for name, *_ in cursor.description].index("rows")
+            found = cursor.fetchall()
+        return int(found[0][rows]) if found and found[0][rows] is not None else None
 
     def _parse(self, rows: Sequence[tuple[bytes | None, ...]], table: SourceTable) -> pa.Table:
         """Rows as the server printed them -> the relation's columns."""
