@@ -46,6 +46,16 @@ QUERIES = {
         select case_id, s, price from bids
         qualify row_number() over (partition by case_id, upper(s) order by price % 2 nulls last, day desc) <= 2""",
     "best_of_all": "select case_id, price, s from bids qualify row_number() over (partition by case_id order by at) <= 2",
+    "all_best": """
+        select case_id, auction, price, s from bids
+        qualify rank() over (partition by case_id, auction order by price desc nulls last) = 1""",
+    "first_ranks": """
+        select case_id, s, f, day, rank() over (partition by case_id, s order by f, day desc) r from bids
+        qualify r <= 3""",
+    "own_best": """
+        select b.case_id, b.auction, b.at, m.best from bids b join
+        (select case_id, auction, max(at) best from bids group by case_id, auction) m
+        on b.case_id = m.case_id and b.auction = m.auction and b.at = m.best""",
     "best_of_joined": """
         select b.case_id, seller, price, s from bids b join sellers z on b.case_id = z.case_id and b.auction = z.auction
         qualify row_number() over (partition by b.case_id, seller order by price desc, at desc) <= 2""",
@@ -76,7 +86,7 @@ QUERIES = {
         group by case_id""",
 }  # fmt: skip
 KEEP_LESS = {
-    "best", "best_three", "second", "best_by_expression", "best_of_all", "best_of_joined", "extremes",
+    "all_best", "first_ranks", "own_best", "best", "best_three", "second", "best_by_expression", "best_of_all", "best_of_joined", "extremes",
     "extremes_of_joined", "extremes_of_texts", "distinct_values", "of_a_union",
 }  # fmt: skip
 OPERATOR = Operator("append_only", (BIDS, SELLERS, ITEMS), QUERIES)

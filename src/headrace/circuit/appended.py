@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=Node)
 
 @dataclass(frozen=True)
 class AppendTopK(TopK):
-    """A top-k by row_number over rows that only ever come."""
+    """A top-k by row_number or rank over rows that only ever come."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def only_comes(of: Node, appended: Set[str]) -> bool:
 def with_less_kept(of: Node, appended: Set[str]) -> Node:
     """The same query by operators that rely on their input only ever growing, where it does."""
     made = with_children(of, [with_less_kept(child, appended) for child in of.children])
-    if isinstance(made, TopK) and made.function == "row_number" and only_comes(made.child, appended):
+    if isinstance(made, TopK) and made.function != "dense_rank" and only_comes(made.child, appended):
         return _as(AppendTopK, made)
     if isinstance(made, OrderedAggregate) and only_comes(made.child, appended):
         if all(map(running, made.accumulations)):

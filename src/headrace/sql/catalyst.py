@@ -112,6 +112,8 @@ def literals(catalyst: Catalyst, expression: Any) -> str:
     """What ``toString`` leaves out and equality needs: types of literals, which code a user's function has."""
     kind = class_name(expression)
     own = f"{kind}:{expression.dataType().sql()};" if kind == "Literal" else ""
+    if own and "'" in str(expression.value()):  # else it could read as a column
+        own += expression.sql()
     if kind == "PythonUDF" and (digest := catalyst.functions.digest(str(expression.name()))):
         own = f"{kind}:{digest};"
     return own + "".join(literals(catalyst, child) for child in catalyst.items(expression.children()))

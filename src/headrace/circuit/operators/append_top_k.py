@@ -2,13 +2,13 @@
 
 A row that is not among the first k of its key will never be again, so nothing but those is kept, and of a step's rows
 only those that are first among themselves are looked at; the columns of the order are compared as far as it takes.
-State: the first k rows of each key; bounded by k x keys.
+State: the first k rows of each key, with rank and the rows that tie for it; bounded by k x keys, and these.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ class Firsts:
     keys: tuple[str, ...]
     ordered: tuple[str, ...]
     order: Order
+    function: str
     most: int
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,8 +84,8 @@ class Firsts:
         place = np.arange(len(order))
         before = _carried(place, peer) - _carried(place, begins)
         chosen = np.flatnonzero(before < self.most)
-        copies = np.minimum(column(table, WEIGHT)[order[chosen]], self.most)
-        chosen = np.repeat(chosen, copies)
+        copies = column(table, WEIGHT)[order[chosen]]
+        chosen = np.repeat(chosen, copies if self.function == "rank" else np.minimum(copies, self.most))
         return table.take(pa.array(order[chosen])), (np.cumsum(new) - 1)[chosen], at[chosen]
 
     def kept(self, hashes: np.ndarray) -> pa.Table:
@@ -127,25 +128,24 @@ class Firsts:
             kept, key_kept = pa.concat_tables([kept, _numbered(both, index, after)]), np.r_[key_kept, of[index]]
 
     def numbered(self, table: pa.Table, key: Numbers) -> npt.NDArray[np.int32]:
-        """The place of each row among those of its key, from 1; 0 beyond k."""
+        """The number of each row among those of its key, from 1; 0 beyond k."""
         columns = [table[name] for name in self.ordered]
         words, complete = self.order.leading(columns)
         order = np.lexsort((*reversed(words), key))
+        alike = _alike([key, *words], order)
         if not complete:
-            alike = np.ones(len(order), bool)
-            for word in (key, *words):
-                alike[1:] &= word[order[1:]] == word[order[:-1]]
-            alike[0] = False
             tied = alike | np.r_[alike[1:], False]
             if tied.any():
                 rows = pa.array(order[tied])
                 last = np.zeros(len(order), np.int64)
                 last[order[tied]] = row_codes([self.order.encode([c.take(rows) for c in columns])])
                 order = np.lexsort((last, *reversed(words), key))
+                alike = _alike([key, *words, last], order)
         begins = np.r_[True, key[order[1:]] != key[order[:-1]]]
         place = np.arange(len(order))
         numbers = np.empty(len(order), np.int32)
-        numbers[order] = place - _carried(place, begins) + 1
+        counted = _carried(place, ~alike) if self.function == "rank" else place
+        numbers[order] = counted - _carried(place, begins) + 1
         return np.where(numbers <= self.most, numbers, 0).astype(np.int32)
 
     def write(self, changes: pa.Table, *, summed: bool) -> None:
@@ -160,6 +160,15 @@ def _carried(values: Numbers, begins: np.ndarray) -> Numbers:
     """For each position the value at the last beginning up to it; values rise."""
     carried: Numbers = np.maximum.accumulate(np.where(begins, values, 0))
     return carried
+
+
+def _alike(words: Sequence[np.ndarray], order: Numbers) -> npt.NDArray[np.bool_]:
+    """Which rows, in an order, have the words of the one before them."""
+    alike = np.ones(len(order), bool)
+    alike[0] = False
+    for word in words:
+        alike[1:] &= word[order[1:]] == word[order[:-1]]
+    return alike
 
 
 def _numbered(table: pa.Table, index: np.ndarray, numbers: np.ndarray) -> pa.Table:
@@ -188,5 +197,7 @@ def delta(builder: Builder, this: AppendTopK) -> Flow:
     keys = tuple(stored.name(k, "g") for k in this.keys)
     ordered = tuple(stored.name(s.expression, "o") for s in this.order)
     arranged = builder.claim(hashlib.blake2b(f"append top-k:{this.fingerprint}".encode(), digest_size=12).hexdigest())
-    stage = Firsts(arranged, stored.schema, this.child.names, keys, ordered, order_of(this.order), this.most)
+    stage = Firsts(
+        arranged, stored.schema, this.child.names, keys, ordered, order_of(this.order), this.function, this.most
+    )
     return stored.flow(builder, this.child).then(stage, [*fields(this), *CHANGE])

@@ -10,6 +10,7 @@ from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected, refuse
 from headrace.sql.lowering.columns import columns, null, true
 from headrace.sql.lowering.not_in import not_in
+from headrace.sql.lowering.own_extreme import of_own_extreme
 from headrace.sql.lowering.rewrite import Rewrite
 from headrace.sql.lowering.threshold import threshold
 
@@ -31,6 +32,9 @@ def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     used = needed | lowering.references([condition])
     left, left_ids = lowering.node(plan.left(), used)
     right, right_ids = lowering.node(plan.right(), used)
+    first = of_own_extreme(lowering, kind, condition, (left, left_ids), (right, right_ids))
+    if first is not None:
+        return first
     left_keys, right_keys = equalities(lowering.catalyst, plan, left_ids, right_ids)
     names = names_of(left_ids, "l") | names_of(right_ids, "r")
     if kind == "right":
