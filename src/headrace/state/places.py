@@ -22,6 +22,7 @@ class Places:
         self.array = array
         if pa.types.is_uint64(array.type):
             self.numbers: Words | None = array.to_numpy()
+            self.size = 0
             return
         self.numbers = None
         buffers = array.buffers()
@@ -48,10 +49,21 @@ class Places:
         if self.numbers is not None:
             return self.numbers[rows][:, None]
         if self.size:
-            starts = (rows + self.array.offset) * self.size
-            return byte_words(self.bytes, starts, np.full(len(rows), self.size), width)
+            return self._of_fixed_size(self._whole[rows], width)
         starts = self.offsets[rows].astype(np.int64)
         return byte_words(self.bytes, starts, self.offsets[rows + 1] - starts, width)
+
+    @property
+    def _whole(self) -> npt.NDArray[np.uint8]:
+        """(rows, size): the places of one size."""
+        start, count = self.array.offset * self.size, len(self.array)
+        return self.bytes[start : start + count * self.size].reshape(count, self.size)
+
+    def _of_fixed_size(self, places: npt.NDArray[np.uint8], width: int) -> Words:
+        padded = np.zeros((len(places), 8 * width), np.uint8)
+        taken = min(self.size, 8 * width)
+        padded[:, :taken] = places[:, :taken]
+        return padded.view(">u8").astype(np.uint64)
 
     def one(self, row: int, width: int) -> int | bytes:
         """A place by itself, as it compares with others of the same width (see ``as_one``)."""
@@ -73,7 +85,7 @@ class Places:
         width = self.width(rows)
         if width > _WIDE:
             return [row_codes([self.array]).view(np.uint64)]
-        return list(self.words(rows, width).T)
+        return list((self._of_fixed_size(self._whole, width) if self.size else self.words(rows, width)).T)
 
 
 def byte_words(buffer: npt.NDArray[np.uint8], starts: Rows, lengths: Rows, width: int) -> Words:
