@@ -6,10 +6,14 @@ from collections.abc import Set
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from pyspark.sql import functions as F
+
+from headrace.circuit.local import Reference
 from headrace.circuit.node import (
     Accumulation,
     Aggregate,
     Expand,
+    Expression,
     Feed,
     Filter,
     Generate,
@@ -17,6 +21,7 @@ from headrace.circuit.node import (
     Node,
     OrderedAggregate,
     Project,
+    Sessions,
     TopK,
     Union,
     with_children,
@@ -34,6 +39,11 @@ class AppendTopK(TopK):
 @dataclass(frozen=True)
 class AppendAggregate(OrderedAggregate):
     """An aggregate of which some ask for each distinct value once, over rows that only ever come."""
+
+
+@dataclass(frozen=True)
+class AppendSessions(Aggregate):
+    """An aggregate over session windows of rows that only ever come; the last key is each row's own window."""
 
 
 def only_comes(of: Node, appended: Set[str]) -> bool:
@@ -56,7 +66,16 @@ def with_less_kept(of: Node, appended: Set[str]) -> Node:
             return _as(Aggregate, made)
         if all(running(a) or a.distinct for a in made.accumulations):
             return _as(AppendAggregate, made)
+    if isinstance(made, Sessions) and only_comes(made.child, appended) and all(map(running, made.accumulations)):
+        return made if made.grouped is None else _sessions(made, made.grouped)
     return made
+
+
+def _sessions(of: Sessions, results: tuple[Expression, ...]) -> AppendSessions:
+    window = Expression(
+        F.col(f"c{of.session}"), f"'c{of.session}:", of.child.types[of.session], False, Reference(f"c{of.session}")
+    )
+    return AppendSessions(of.types, of.nullables, of.child, (*of.keys, window), of.accumulations, results)
 
 
 def _as(kind: type[Kind], of: Node) -> Kind:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.circuit import node
-from headrace.circuit.appended import AppendAggregate, AppendTopK
+from headrace.circuit.appended import AppendAggregate, AppendSessions, AppendTopK
 from headrace.circuit.moments import OF_ONE, OF_TWO
 from headrace.circuit.operators import OPERATORS, join_operator, recursion
 from headrace.circuit.spelled import Names, Spelling
@@ -20,6 +20,7 @@ COSTS = {
     node.Regroup: "the change and the rows of its groups",
     node.Loop: "the change, at each level it reaches",
     node.Sessions: "the change and the rows of its other group keys",
+    AppendSessions: "the change and the sessions it meets",
     node.Window: "the change and the rows of its partitions",
     node.TopK: "the change x k",
     AppendTopK: "the change and the k rows of its partitions",
@@ -37,6 +38,7 @@ NAMES = {
     node.Regroup: "regroup",
     node.OrderedAggregate: "ordered aggregate",
     AppendAggregate: "aggregate of distinct values that only come",
+    AppendSessions: "sessions of what only comes",
     node.TopK: "top-k",
     AppendTopK: "top-k of what only comes",
     node.Running: "running window",

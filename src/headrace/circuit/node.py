@@ -234,9 +234,15 @@ class Regroup(Unary):
 
 @dataclass(frozen=True)
 class Sessions(Regroup):
-    """An aggregate over session windows; ``session``: ordinal of the child's column with each row's own window."""
+    """An aggregate over session windows; ``session``: ordinal of the child's column with each row's own window.
+
+    ``accumulations`` and ``grouped``: the same as of an ``Aggregate`` whose last key is the session, where all of its
+    functions are maintained; ``grouped`` is None where they are not.
+    """
 
     session: int
+    accumulations: tuple[Accumulation, ...] = field(default=(), compare=False)
+    grouped: tuple[Expression, ...] | None = field(default=None, compare=False)
 
     def described(self) -> tuple[str, ...]:
         return (*super().described(), str(self.session))

@@ -7,9 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from headrace.circuit import node
-from headrace.circuit.appended import AppendAggregate, AppendTopK
+from headrace.circuit.appended import AppendAggregate, AppendSessions, AppendTopK
 from headrace.circuit.operators import (
     aggregate,
+    append_session,
     append_top_k,
     as_of,
     constant,
@@ -30,7 +31,7 @@ from headrace.circuit.operators import (
 )
 
 # Raised with every change of what an operator keeps or answers: views that were built by another are built anew.
-REVISION = 3
+REVISION = 4
 
 
 def join_operator(join: node.Join) -> ModuleType:
@@ -58,6 +59,7 @@ OPERATORS: dict[type[node.Node], Callable[[Any, Any], Any]] = {
     AppendAggregate: ordered_aggregate.delta,
     node.Regroup: regroup.delta,
     node.Sessions: session.delta,
+    AppendSessions: append_session.delta,
     node.Single: single.delta,
     node.Threshold: threshold.delta,
     node.Constant: constant.delta,
