@@ -18,9 +18,9 @@ from headrace.circuit.node import (
     Node,
     Threshold,
     Union,
-    has_one_row,
     with_children,
 )
+from headrace.circuit.one_row import has_one_row
 
 
 def relation(around: int) -> str:

@@ -13,10 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from headrace.circuit.local import Constant as LocalConstant
 from headrace.circuit.local import Local
-
-TRUE = LocalConstant(True, "boolean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,14 +490,3 @@ def with_children(node: Node, children: list[Node]) -> Node:
         elif isinstance(value, tuple) and value and all(isinstance(v, Node) for v in value):
             changes[each.name] = tuple(next(remaining) for _ in value)
     return replace(node, **changes)  # type: ignore[arg-type]
-
-
-def has_one_row(of: Node) -> bool:
-    """Whether a node has one row whatever its inputs hold."""
-    if isinstance(of, Project):
-        return has_one_row(of.child)
-    if isinstance(of, Join):
-        return of.kind == "inner" and of.condition.local == TRUE and all(has_one_row(c) for c in of.children)
-    if isinstance(of, Aggregate | Regroup):
-        return not of.keys and not isinstance(of, Sessions)
-    return isinstance(of, Single)

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from headrace.catalog.store import Catalog, Output, ViewRecord
 from headrace.catalog.synced import synced
-from headrace.circuit.node import Constant, Node, has_one_row
+from headrace.circuit.node import Constant, Node
+from headrace.circuit.one_row import has_one_row
 from headrace.circuit.operators.publish import OUTPUT
 from headrace.circuit.task import Step
 from headrace.engine.compile import Compiled

@@ -29,9 +29,9 @@ from headrace.circuit.node import (
     TopK,
     Union,
     Window,
-    has_one_row,
     with_children,
 )
+from headrace.circuit.one_row import has_one_row
 from headrace.engine.session import computed_by
 from headrace.engine.unroll import LOOP
 from headrace.formats.types.arrow import quote, to_arrow

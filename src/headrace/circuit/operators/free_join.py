@@ -24,6 +24,7 @@ from headrace.circuit.flow import CHANGE, INSTANT, Flow, Value, change, fields, 
 from headrace.circuit.hashing import bucket, group_hash, strict_hash
 from headrace.circuit.local import Reference
 from headrace.circuit.node import Expression
+from headrace.circuit.one_row import TRUE
 from headrace.circuit.operators.matches import AT, HEAD, HOLDS, MATCHES, PAIR, WAS, LeftAlone, Settle
 from headrace.circuit.operators.pairs import Events, Pairs, both_changed, each_once, left_changed, right_changed
 from headrace.circuit.operators.sides import SIDE, Inputs, Side, matched
@@ -136,7 +137,7 @@ def delta(builder: Builder, this: node.Join) -> Flow:
         met = builder.claim(hashlib.blake2b(f"matches:{this.fingerprint}".encode(), digest_size=12).hexdigest())
         checked = pairs.select([*[kept(n, t) for n, t in columns], holds(this.condition)])
         return checked.then(Settle(kind, left, right, met), [*fields(this), *CHANGE])
-    held = pairs if this.condition.local == node.TRUE else pairs.where(this.condition)
+    held = pairs if this.condition.local == TRUE else pairs.where(this.condition)
     if this.kind == "filter":
         return held.then(LeftAlone(left.names), [*fields(this), *CHANGE])
     return held.select([*[kept(f"c{i}", t, name) for i, (name, t) in enumerate(sides)], *change()])
