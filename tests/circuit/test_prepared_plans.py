@@ -64,6 +64,9 @@ VIEWS = {
     "sessions": """
         SELECT session_window.start AS s, k, count(*) AS n FROM (SELECT timestamp_seconds(id) AS t, k FROM keyed)
         GROUP BY session_window(t, '2 seconds'), k""",
+    "sessions_grown": """
+        SELECT session_window.end AS e, s, count(*) AS n FROM (SELECT timestamp_seconds(k) AS t, s FROM grown)
+        GROUP BY session_window(t, '2 seconds'), s""",
     "listed": "SELECT k, collect_list(s) AS l FROM keyed GROUP BY k",
     "all_listed": "SELECT collect_list(s) AS l FROM loose",
     "numbered": "SELECT id, row_number() OVER (PARTITION BY k ORDER BY s, id) AS r FROM keyed",
