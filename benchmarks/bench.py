@@ -125,14 +125,19 @@ def _used(kind: str, pid: int) -> dict[str, float]:
 
 def processor_seconds() -> float:
     """User and system time of this process and all it started: comparable on a machine that has other work."""
-    total = 0.0
+    return sum(processor_times())
+
+
+def processor_times() -> tuple[float, float]:
+    """The same apart: (in user mode, in the system)."""
+    user, system = 0.0, 0.0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         try:
             times = process.cpu_times()
         except psutil.Error:
             continue
-        total += times.user + times.system
-    return total
+        user, system = user + times.user, system + times.system
+    return user, system
 
 
 def size_of(folder: Path) -> int:
