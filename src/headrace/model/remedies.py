@@ -111,6 +111,18 @@ REMEDIES: dict[str, Remedy] = {
         "The commit lies before the view's first rows or before what retention keeps, or the view failed there.",
         "Ask for another commit: `headrace log ls` shows which there are.",
     ),
+    "definition.exists": Remedy(
+        "A `CREATE` names a source, view or sink that the project has.",
+        "`CREATE OR REPLACE` takes its place, `IF NOT EXISTS` leaves it; or `DROP` it first.",
+    ),
+    "definition.unknown": Remedy(
+        "The name is misspelt, or its file was removed.",
+        "`SHOW SOURCES`, `SHOW SINKS` in psql or `headrace sql` list them.",
+    ),
+    "definition.in_use": Remedy(
+        "A sink is to go, and `waits_for` of a source or `retention.wait_for` in headrace.yaml names it.",
+        "Take its name out of the file that the error names, then `DROP SINK` again.",
+    ),
     "view.has_readers": Remedy(
         "Other views or sinks read the view, and would be left without it.",
         "Drop or change these first: the error names them.",
@@ -420,6 +432,10 @@ REMEDIES: dict[str, Remedy] = {
     "psql.changed": Remedy(
         "A view that a prepared statement reads was edited since.",
         "Prepare the statement anew; a new connection does.",
+    ),
+    "psql.block": Remedy(
+        "`CREATE` or `DROP` came behind `BEGIN`, or from a driver that begins a transaction by itself.",
+        "`COMMIT` or `ROLLBACK` first; psql without `-1`, a driver with autocommit.",
     ),
     "psql.transaction": Remedy(
         "A statement of this transaction failed before.",
