@@ -79,7 +79,7 @@ CHANGING = (  # one at a time
 )  # fmt: skip
 # What the audit log tells of a call's arguments: no values of rows, no SQL.
 NAMED = (
-    "all", "before", "compact", "dry_run", "id", "ids", "kind", "name", "refused_upto", "sink", "source", "table", "to",
+    "all", "before", "compact", "dry_run", "id", "ids", "kind", "refused_upto", "sink", "source", "table", "to",
     "upto", "views",
 )  # fmt: skip
 START_S = 300.0  # a call that comes while `up` still starts waits this long
@@ -103,7 +103,7 @@ def _audited(path: Path, verb: str, arguments: Mapping[str, Any]) -> AbstractCon
     if not (path / STATE).is_dir():
         return nullcontext()
     named = {key: _text(arguments[key]) for key in NAMED if arguments.get(key) not in (None, [], (), False)}
-    log, relation = AuditLog(path / STATE), arguments.get("view")
+    log, relation = AuditLog(path / STATE), arguments.get("view") or arguments.get("name")
     return log.doing(local(), Action(verb), relation, address="local", detail=named, must=False)
 
 

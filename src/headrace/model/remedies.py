@@ -386,8 +386,8 @@ REMEDIES: dict[str, Remedy] = {
         "Bind a value of the type, or cast the parameter in the query: `$1::date`.",
     ),
     "query.read_only": Remedy(
-        "A client of PostgreSQL's protocol sent INSERT, CREATE, COPY FROM or the like.",
-        "Change data at its source, and a view in its file under `views/`, then `headrace apply`.",
+        "A client of PostgreSQL's protocol sent INSERT, GRANT, COPY FROM or the like.",
+        "Change data at its source, and a view by `CREATE OR REPLACE VIEW`, or in its file and `headrace apply`.",
     ),
     "query.canceled": Remedy(
         "The client cancelled it (Ctrl-C in psql), its `statement_timeout` was over, or the server ended.",

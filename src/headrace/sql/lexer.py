@@ -94,4 +94,7 @@ def _comment_end(sql: str, at: int) -> int:
 
 
 def _open(sql: str, at: int, what: str) -> HeadraceError:
-    return HeadraceError("sql.syntax", f"a {what} has no end", where=f"character {at + 1}: {sql[at : at + 20]}")
+    return HeadraceError(
+        "sql.syntax", f"a {what} has no end", where=f"character {at + 1}: {sql[at : at + 20]}",
+        next="close it; within one the same quote is written twice",
+    )  # fmt: skip

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.model.errors import HeadraceError
-from headrace.sql.lexer import Token, joined
+from headrace.sql.lexer import Token
+
+_FORMS = (
+    "SELECT ..., CREATE VIEW name AS SELECT ..., CREATE SOURCE name FROM type (option = value), "
+    "CREATE SINK name FROM view INTO type (option = value)"
+)
 
 
 @dataclass
@@ -30,7 +35,7 @@ class Words:
 
     def token(self) -> Token:
         if self._at >= len(self._parts):
-            raise HeadraceError("sql.syntax", "the statement ends too early", where=joined(list(self.tokens))[-40:])
+            raise _wrong("the statement ends too early")
         self._at += 1
         return self._parts[self._at - 1]
 
@@ -43,14 +48,14 @@ class Words:
     def need(self, *words: str) -> str:
         word = self.take()
         if word not in words:
-            raise HeadraceError("sql.syntax", f"{' or '.join(words).upper()} is missing before '{word}'")
+            raise _wrong(f"{' or '.join(words).upper()} is missing" + (f" before '{word}'" if word else ""))
         return word
 
     def name(self) -> str:
         """A name, of which a schema is left out."""
         token = self.token()
         if token.kind not in ("word", "quoted"):
-            raise HeadraceError("sql.syntax", f"'{token.text}' is no name")
+            raise _wrong(f"'{token.text}' is no name")
         return self.name() if self.accept(".") else token.name
 
     def rest(self) -> tuple[Token, ...]:
@@ -71,8 +76,12 @@ class Words:
                 while self.token() is not self.tokens[end]:
                     pass
                 return tuple(self.tokens[begin:end])
-        raise HeadraceError("sql.syntax", "a parenthesis has no end")
+        raise _wrong("a parenthesis has no end")
 
     def end(self) -> None:
         if self.peek():
-            raise HeadraceError("sql.syntax", f"'{self.peek()}' is one word too many")
+            raise _wrong(f"'{self.peek()}' is one word too many")
+
+
+def _wrong(what: str) -> HeadraceError:
+    return HeadraceError("sql.syntax", what, next=_FORMS)

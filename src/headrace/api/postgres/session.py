@@ -167,7 +167,9 @@ class Session:
     def _parse(self, message: Parse) -> None:
         found = lexer.split(message.query)
         if len(found) > 1:
-            raise HeadraceError("sql.syntax", "a prepared statement is one statement", why=f"there are {len(found)}")
+            raise HeadraceError(
+                "sql.syntax", "a prepared statement is one statement", next=f"prepare each of the {len(found)}"
+            )
         if message.statement and message.statement in self._prepared:
             raise HeadraceError("psql.exists", f"there is a prepared statement '{message.statement}' already")
         self._bounded(self._prepared, "prepared statements")
