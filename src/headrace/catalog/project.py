@@ -116,9 +116,22 @@ def with_definition(project: Project, kind: str, name: str, text: str) -> Projec
         made = _source(parse(text, shown), name, None, [sink.name for sink in project.sinks])
     else:
         made = _sink(parse(text, shown), name, None, [view.name for view in project.views])
-    field = f"{kind}s"
-    others = [each for each in getattr(project, field) if each.name != name]
-    return dataclasses.replace(project, **{field: tuple(sorted([*others, made], key=lambda each: each.name))})
+    changed: dict[str, Any] = {
+        f"{kind}s": tuple(
+            sorted((*_of(without_definition(project, kind, name), kind), made), key=lambda each: each.name)
+        )
+    }
+    return dataclasses.replace(project, **changed)
+
+
+def without_definition(project: Project, kind: str, name: str) -> Project:
+    """The project as it would be without the file of that source, view or sink."""
+    changed: dict[str, Any] = {f"{kind}s": tuple(each for each in _of(project, kind) if each.name != name)}
+    return dataclasses.replace(project, **changed)
+
+
+def _of(project: Project, kind: str) -> tuple[Any, ...]:
+    return {"source": project.sources, "view": project.views, "sink": project.sinks}[kind]
 
 
 def place(kind: str, name: str) -> str:

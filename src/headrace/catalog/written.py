@@ -14,7 +14,8 @@ WIDTH = 120  # columns, of a line that has spaces to be broken at
 
 def connector_text(type: str, options: Mapping[str, Any]) -> str:
     """``sources/NAME.yaml`` or ``sinks/NAME.yaml``: a line for each option, and what has no inner level on one line."""
-    node = _Representer(default_flow_style=None, sort_keys=False).represent_data({"type": type, **options})
+    innermost: Any = None  # what yaml calls the style that has innermost mappings and lists on one line
+    node: Any = _Representer(default_flow_style=innermost, sort_keys=False).represent_data({"type": type, **options})
     node.flow_style = False
     text: str = yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=True, width=WIDTH)
     return text

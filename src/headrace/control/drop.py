@@ -3,12 +3,11 @@ under another name."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.project import FILE, place, read
+from headrace.catalog.project import FILE, place, read, without_definition
 from headrace.control.create import take
 from headrace.control.names import known, known_view
 from headrace.control.running import Progress, Running
@@ -51,15 +50,14 @@ def _connector(running: Running, kind: str, name: str, progress: Progress) -> di
     name = known(before, kind, name).name
     if kind == "sink":
         _free(before, name)
-    field = f"{kind}s"
-    left = tuple(each for each in getattr(before, field) if each.name != name)
+    wanted = without_definition(before, kind, name)
     path = running.path / place(kind, name)
 
     def change() -> Callable[[], None]:
         kept = _kept(path)
         return lambda: _back(kept, path)
 
-    notices = take(running, before, dataclasses.replace(before, **{field: left}), (kind, name), change, progress)
+    notices = take(running, before, wanted, (kind, name), change, progress)
     what = "at it" if kind == "source" else "in its store"
     return {kind: name, "kept": place(kind, name) + SUFFIX, "notices": [f"what was made {what} stays", *notices]}
 

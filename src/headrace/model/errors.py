@@ -28,11 +28,11 @@ CODES: dict[str, str] = {
     "function.invalid": "A function in Python cannot be used in views.",
     "function.not_allowed": "A view calls a function in Python, and the project's settings do not allow code.",
     # views
-    "view.unknown": "There is no view of that name.",
-    "view.not_at": "Nothing tells what a view held at that commit.",
     "definition.exists": "There is a source, view or sink of that name already.",
     "definition.unknown": "There is no source or sink of that name.",
     "definition.in_use": "A definition is named by another one.",
+    "view.unknown": "There is no view of that name.",
+    "view.not_at": "Nothing tells what a view held at that commit.",
     "view.has_readers": "Other views read this view.",
     "view.failed": "A view stopped because its SQL failed on the data.",
     "view.cycle": "Views read each other in a circle.",

@@ -103,14 +103,6 @@ REMEDIES: dict[str, Remedy] = {
         "Code of a project runs with the rights of who starts it; so it must be allowed by hand.",
         "Read the file; where you trust it, write `code: true` into headrace.yaml.",
     ),
-    "view.unknown": Remedy(
-        "The name is spelled wrong, the view's file is gone, or `headrace apply` has not taken it in yet.",
-        "`headrace views` lists them; a new file is taken in by `headrace apply`.",
-    ),
-    "view.not_at": Remedy(
-        "The commit lies before the view's first rows or before what retention keeps, or the view failed there.",
-        "Ask for another commit: `headrace log ls` shows which there are.",
-    ),
     "definition.exists": Remedy(
         "A `CREATE` names a source, view or sink that the project has.",
         "`CREATE OR REPLACE` takes its place, `IF NOT EXISTS` leaves it; or `DROP` it first.",
@@ -122,6 +114,14 @@ REMEDIES: dict[str, Remedy] = {
     "definition.in_use": Remedy(
         "A sink is to go, and `waits_for` of a source or `retention.wait_for` in headrace.yaml names it.",
         "Take its name out of the file that the error names, then `DROP SINK` again.",
+    ),
+    "view.unknown": Remedy(
+        "The name is spelled wrong, the view's file is gone, or `headrace apply` has not taken it in yet.",
+        "`headrace views` lists them; a new file is taken in by `headrace apply`.",
+    ),
+    "view.not_at": Remedy(
+        "The commit lies before the view's first rows or before what retention keeps, or the view failed there.",
+        "Ask for another commit: `headrace log ls` shows which there are.",
     ),
     "view.has_readers": Remedy(
         "Other views or sinks read the view, and would be left without it.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.model.errors import HeadraceError
@@ -61,7 +61,7 @@ def split(sql: str) -> list[list[Token]]:
     return [statement for statement in statements if statement]
 
 
-def joined(statement: list[Token]) -> str:
+def joined(statement: Sequence[Token]) -> str:
     return "".join(token.text for token in statement)
 
 

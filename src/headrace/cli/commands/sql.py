@@ -19,7 +19,7 @@ headrace sql "SELECT count(*) FROM orders"
 headrace sql "SELECT * FROM revenue ORDER BY total DESC" --limit 5
 headrace sql --engine duckdb "SELECT region, total FROM revenue" --at 4711
 headrace sql --json - < question.sql
-headrace sql "CREATE VIEW revenue AS SELECT region, sum(amount) AS total FROM orders GROUP BY region"
+headrace sql "CREATE VIEW big AS SELECT * FROM orders WHERE amount > 100"
 headrace sql - < definitions.sql
 """
 SHOWN = 100  # rows on a terminal or as a table, unless asked otherwise
