@@ -9,7 +9,7 @@ from headrace.catalog.project import read
 from headrace.control.names import known_view
 from headrace.control.running import Progress, Running
 
-QUERY = "a_query_that_is_explained"  # the name of a view that is not defined
+QUERY = "explained_query"  # the name of a view that is not defined
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
