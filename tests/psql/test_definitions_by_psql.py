@@ -34,7 +34,9 @@ CREATE SOURCE sales FROM files (
 );
 CREATE VIEW sums AS
   SELECT area, sum(n) AS n FROM sales GROUP BY area;
-CREATE MATERIALIZED VIEW IF NOT EXISTS large WITH (on_error = set_aside) AS SELECT area FROM sums WHERE n > 5;
+CREATE MATERIALIZED VIEW IF NOT EXISTS large WITH (on_error = set_aside) AS
+  -- since spring
+  SELECT area FROM sums WHERE n > 5;
 CREATE SINK store FROM sums INTO duckdb (path = 'out.duckdb');
 """
 
@@ -112,7 +114,7 @@ def test_a_file_of_statements_makes_a_project_that_runs(shop: Shop) -> None:
     assert shop.files() == {
         "sources/sales.yaml": "type: files\npath: incoming\ncolumns: {id: int, area: string, n: bigint}\nkey: [id]\n",
         "views/sums.sql": "SELECT area, sum(n) AS n FROM sales GROUP BY area\n",
-        "views/large.sql": "-- on_error: set_aside\nSELECT area FROM sums WHERE n > 5\n",
+        "views/large.sql": "-- on_error: set_aside\n-- since spring\n  SELECT area FROM sums WHERE n > 5\n",
         "sinks/store.yaml": "type: duckdb\nviews: [sums]\npath: out.duckdb\n",
     }
     end = time.monotonic() + 30

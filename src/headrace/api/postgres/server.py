@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class PostgresServer:
-    """Answers what ``questions`` can; ``authenticate`` None: whoever connects may read all.
+    """Answers what ``questions`` can; ``authenticate`` None: whoever connects may do all.
 
     ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE.
     """
