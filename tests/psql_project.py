@@ -11,11 +11,14 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
+from headrace.api.postgres.defining import Call, Defining
 from headrace.api.postgres.server import PostgresServer
 from headrace.api.postgres.startup import Authenticate
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.formats.types.arrow import to_arrow
+from headrace.governance.access import Access
 from headrace.model.definition import PsqlSettings
+from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
@@ -83,15 +86,24 @@ class Views:
         return pa.table({**columns, "_i": pa.array([1] * len(rows), pa.int32()), "_w": weights})
 
 
+def nothing_runs(verb: str, arguments: dict[str, Any], progress: object) -> dict[str, Any]:
+    raise HeadraceError("project.not_running", f"{verb}: nothing runs here")
+
+
 @contextmanager
-def serving(views: Views, authenticate: Authenticate | None = None, **options: Any) -> Iterator[PostgresServer]:
+def serving(
+    views: Views, authenticate: Authenticate | None = None, *, call: Call = nothing_runs, **options: Any
+) -> Iterator[PostgresServer]:
+    """``call`` carries out the verbs of statements about definitions."""
     questions = Questions(Mirror(views.folder))
     server = PostgresServer(questions, "shop", views.folder, PsqlSettings(**options), authenticate)
-    server.start(socket.create_server(("127.0.0.1", 0), backlog=64))
+    access = Access(views.state)
+    server.start(socket.create_server(("127.0.0.1", 0), backlog=64), Defining(call, access, views.folder))
     try:
         yield server
     finally:
         server.stop()
+        access.close()
         questions.close()
 
 

@@ -159,6 +159,7 @@ def test_what_is_wrong_with_a_request_is_told_with_a_code(
     told = answer.json()
     assert (answer.status_code, told["code"]) == (status, code or told["code"]), answer.text
     assert set(told) == {"code", "what", "where", "why", "next"} and told["what"]
+    assert told["next"] or told["code"] not in ("sql.syntax", "sql.refused")
 
 
 def test_a_view_is_told_with_what_it_reads_and_who_reads_it(published: Published, client: httpx.Client) -> None:

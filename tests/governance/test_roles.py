@@ -15,7 +15,7 @@ from headrace.governance.roles import RULES, Action, Role
 from headrace.model.errors import HeadraceError
 
 VIEWER = "read show sql wait status frontier top explain"
-EDITOR = "plan apply drop quarantine_fix quarantine_replay quarantine_drop"
+EDITOR = "plan apply create drop quarantine_fix quarantine_replay quarantine_drop"
 OPERATOR = "sink_pause sink_resume verify profile rebuild repair log_retain log_compact backup migrate stop"
 ADMIN = "token_list token_create token_revoke audit"
 MAY = {

@@ -19,10 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pygwire.messages import Bind, Close, Describe, Execute, Parse, PGMessage, Query, StartupMessage, Sync
 
-from headrace.api.postgres import lexer, startup, statements, wire
+from headrace.api.postgres import startup, statements, wire
 from headrace.api.postgres.rewrite import rewritten
 from headrace.api.postgres.server import PostgresServer
 from headrace.model.errors import HeadraceError
+from headrace.sql import lexer
 from psql_project import Views, connect, serving
 
 BEGIN = StartupMessage(params={"user": "ada", "database": "shop"}).to_wire()

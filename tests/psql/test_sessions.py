@@ -81,12 +81,11 @@ def test_what_would_write_is_refused_with_the_command_that_helps(served: Postgre
     with connect(served, autocommit=True) as connection:
         for statement in (
             "INSERT INTO sums VALUES (1, 2)",
-            "DROP VIEW sums",
-            "CREATE TABLE t (a int)",
             "TRUNCATE sums",
+            "GRANT SELECT ON sums TO ada",
         ):
             error = failing("25006", connection, statement)
-            assert error.diag.message_hint == "edit views/NAME.sql, then `headrace apply`"
+            assert str(error.diag.message_hint).startswith("CREATE, DROP and SHOW of a SOURCE, VIEW or SINK")
         failing("25006", connection, "COPY sums FROM STDIN")
         for statement in ("SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM '/etc/passwd'"):
             with pytest.raises(psycopg.Error):

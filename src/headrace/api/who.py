@@ -10,13 +10,12 @@ from fastapi import Request
 
 from headrace.api.actions import ACTIONS
 from headrace.governance.access import Access
-from headrace.governance.principal import Principal
-from headrace.governance.roles import RULES, Action, Role, Scope
+from headrace.governance.principal import ANYONE, Principal
+from headrace.governance.roles import RULES, Action, Scope
 from headrace.model.errors import HeadraceError
 
 COOKIE = "headrace_token"
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
-ANYONE = Principal("anyone", Role.ADMIN)  # where no token is asked for
 _SAFE = ("GET", "HEAD")
 
 

@@ -56,13 +56,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def load(path: Path, root: Path) -> Document:
-    """The document in ``path``; an empty file is an empty mapping.
+    """The document in ``path``: see ``parse``. Raises the same for a file that cannot be read or is not UTF-8."""
+    shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    return parse(read_text(path, shown), shown)
+
+
+def parse(text: str, shown: str) -> Document:
+    """The document of that text, of a file that is shown as ``shown``; an empty text is an empty mapping.
 
     Only plain YAML is taken (no tags that make objects). Raises ``HeadraceError`` (config.invalid) with
-    file and line for text that is not UTF-8 or not YAML, for a key written twice and for a key that is no text.
+    file and line for text that is not YAML, for a key written twice and for a key that is no text.
     """
-    shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    text = read_text(path, shown)
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.catalog.api import read_api
-from headrace.catalog.document import Document, did_you_mean, load, read_text
+from headrace.catalog.document import Document, did_you_mean, load, parse, read_text
 from headrace.catalog.functions import FOLDER, read_functions
 from headrace.catalog.psql import read_psql
 from headrace.catalog.retention import read_retention
@@ -85,6 +85,9 @@ def survey(folder: Path) -> tuple[Project, list[HeadraceError]]:
         found = (told(partial(one, name, path), None) for name, path in files(folder, kind, suffix, wrong))
         return tuple(definition for definition in found if definition is not None)
 
+    def shown(path: Path) -> str:
+        return path.relative_to(folder).as_posix()
+
     views, sinks = ([name for name, _ in files(folder, *kind, [])] for kind in (("views", ".sql"), ("sinks", ".yaml")))
     project = Project(
         path=folder,
@@ -92,11 +95,48 @@ def survey(folder: Path) -> tuple[Project, list[HeadraceError]]:
             lambda: _settings(load(folder / FILE, folder), folder, sinks), Settings(name=folder.name or "headrace")
         ),
         sources=each("sources", ".yaml", lambda name, path: _source(load(path, folder), name, path, sinks)),
-        views=each("views", ".sql", lambda name, path: _view(path, name, folder)),
+        views=each("views", ".sql", lambda name, path: _view(read_text(path, shown(path)), name, path, shown(path))),
         sinks=each("sinks", ".yaml", lambda name, path: _sink(load(path, folder), name, path, views)),
         functions=told(lambda: read_functions(files(folder, FOLDER, ".py"), folder), ()),
     )
     return project, wrong
+
+
+def with_definition(project: Project, kind: str, name: str, text: str) -> Project:
+    """The project as it would be with that text as the file of a source, view or sink; nothing is written.
+
+    Raises what ``read`` would of that file.
+    """
+    shown = place(kind, name)
+    check_name(shown, name)
+    made: SourceDefinition | ViewDefinition | SinkDefinition
+    if kind == "view":
+        made = _view(text, name, None, shown)
+    elif kind == "source":
+        made = _source(parse(text, shown), name, None, [sink.name for sink in project.sinks])
+    else:
+        made = _sink(parse(text, shown), name, None, [view.name for view in project.views])
+    changed: dict[str, Any] = {
+        f"{kind}s": tuple(
+            sorted((*_of(without_definition(project, kind, name), kind), made), key=lambda each: each.name)
+        )
+    }
+    return dataclasses.replace(project, **changed)
+
+
+def without_definition(project: Project, kind: str, name: str) -> Project:
+    """The project as it would be without the file of that source, view or sink."""
+    changed: dict[str, Any] = {f"{kind}s": tuple(each for each in _of(project, kind) if each.name != name)}
+    return dataclasses.replace(project, **changed)
+
+
+def _of(project: Project, kind: str) -> tuple[Any, ...]:
+    return {"source": project.sources, "view": project.views, "sink": project.sinks}[kind]
+
+
+def place(kind: str, name: str) -> str:
+    """Where a source, view or sink is defined, as seen from the project's folder."""
+    return f"{kind}s/{name}{'.sql' if kind == 'view' else '.yaml'}"
 
 
 def identity(project: Project) -> str:
@@ -197,15 +237,13 @@ def _as_name(text: str) -> str:
     return f"_{word}" if word[0].isdigit() else word
 
 
-def _view(path: Path, name: str, folder: Path) -> ViewDefinition:
-    shown = path.relative_to(folder).as_posix()
-    sql = read_text(path, shown)
+def _view(sql: str, name: str, path: Path | None, shown: str) -> ViewDefinition:
     if not re.sub(r"--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL).strip().rstrip(";").strip():
         raise HeadraceError("config.invalid", f"{shown} has no SQL", where=shown, next="write one SELECT, or remove it")
     return ViewDefinition(name, sql, path)
 
 
-def _source(document: Document, name: str, path: Path, sinks: list[str]) -> SourceDefinition:
+def _source(document: Document, name: str, path: Path | None, sinks: list[str]) -> SourceDefinition:
     kind = _type(document, SOURCE_KEYS)
     when_full, most = document.values.get("when_full", "wait"), document.values.get("max_backlog")
     if when_full not in ("wait", "refuse", "drop"):
@@ -224,7 +262,7 @@ def _source(document: Document, name: str, path: Path, sinks: list[str]) -> Sour
     return SourceDefinition(name, kind, options, path, when_full, most, waits_for)
 
 
-def _sink(document: Document, name: str, path: Path, views: list[str]) -> SinkDefinition:
+def _sink(document: Document, name: str, path: Path | None, views: list[str]) -> SinkDefinition:
     kind = _type(document, SINK_KEYS)
     taken: tuple[str, ...] | None = None
     if document.values.get("views") is not None:

@@ -13,6 +13,7 @@ from headrace.catalog.project import STATE, read
 from headrace.control import (
     apply,
     backup,
+    create,
     drop,
     explain,
     frontier,
@@ -46,6 +47,7 @@ from headrace.model.errors import HeadraceError
 VERBS: dict[str, Verb] = {
     "apply": apply.run,
     "backup": backup.run,
+    "create": create.run,
     "drop": drop.run,
     "explain": explain.run,
     "frontier": frontier.run,
@@ -72,11 +74,14 @@ VERBS: dict[str, Verb] = {
 ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
 BRIEF = ("explain", "plan")  # of these those that run no query over the data
 CHANGING = (  # one at a time
-    "apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
+    "apply", "create", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
     "sink_pause", "sink_resume",
 )  # fmt: skip
 # What the audit log tells of a call's arguments: no values of rows, no SQL.
-NAMED = ("all", "before", "compact", "dry_run", "id", "ids", "refused_upto", "sink", "table", "to", "upto", "views")
+NAMED = (
+    "all", "before", "compact", "dry_run", "id", "ids", "kind", "refused_upto", "sink", "source", "table", "to",
+    "upto", "views",
+)  # fmt: skip
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
 
@@ -98,7 +103,7 @@ def _audited(path: Path, verb: str, arguments: Mapping[str, Any]) -> AbstractCon
     if not (path / STATE).is_dir():
         return nullcontext()
     named = {key: _text(arguments[key]) for key in NAMED if arguments.get(key) not in (None, [], (), False)}
-    log, relation = AuditLog(path / STATE), arguments.get("view")
+    log, relation = AuditLog(path / STATE), arguments.get("view") or arguments.get("name")
     return log.doing(local(), Action(verb), relation, address="local", detail=named, must=False)
 
 

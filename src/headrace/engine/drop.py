@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import HeadraceError
@@ -29,6 +30,8 @@ def drop(pipeline: Pipeline, view: str) -> dict[str, Any]:
     rest = {n: c for n, c in maintainer.views.items() if n != view}
     used = {t: r for t, r in maintainer.tables.items() if any(t in c.reads for c in rest.values())}
     maintainer.swap(used, rest, {view})
+    left = tuple(definition for definition in pipeline.project.views if definition.name != view)
+    pipeline.project = replace(pipeline.project, views=left)  # what is taken again by itself takes it no more
     for deliver in pipeline.delivers.values():
         deliver.wake()
     return {"dropped": view, "version": record.schema.version}

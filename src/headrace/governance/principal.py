@@ -29,6 +29,9 @@ class Principal:
         return not self.grants or any(fnmatchcase(name, pattern.casefold()) for pattern in self.grants)
 
 
+ANYONE = Principal("anyone", Role.ADMIN)  # where no token is asked for
+
+
 def local() -> Principal:
     """Who runs a command in the project's folder: the user of the machine, who may do all, as they own its files."""
     try:

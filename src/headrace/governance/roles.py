@@ -38,6 +38,7 @@ class Action(StrEnum):
     EXPLAIN = "explain"
     PLAN = "plan"
     APPLY = "apply"
+    CREATE = "create"
     DROP = "drop"
     QUARANTINE_FIX = "quarantine_fix"
     QUARANTINE_REPLAY = "quarantine_replay"
@@ -87,6 +88,7 @@ RULES: dict[Action, Rule] = {
     Action.EXPLAIN: Rule(Role.VIEWER, changes=False),
     Action.PLAN: Rule(Role.EDITOR, changes=False),
     Action.APPLY: Rule(Role.EDITOR),
+    Action.CREATE: Rule(Role.EDITOR),
     Action.DROP: Rule(Role.EDITOR),
     Action.QUARANTINE_FIX: Rule(Role.EDITOR, Scope.EACH),
     Action.QUARANTINE_REPLAY: Rule(Role.EDITOR, Scope.EACH),

@@ -28,6 +28,9 @@ CODES: dict[str, str] = {
     "function.invalid": "A function in Python cannot be used in views.",
     "function.not_allowed": "A view calls a function in Python, and the project's settings do not allow code.",
     # views
+    "definition.exists": "There is a source, view or sink of that name already.",
+    "definition.unknown": "There is no source or sink of that name.",
+    "definition.in_use": "A definition is named by another one.",
     "view.unknown": "There is no view of that name.",
     "view.not_at": "Nothing tells what a view held at that commit.",
     "view.has_readers": "Other views read this view.",
@@ -115,6 +118,7 @@ CODES: dict[str, str] = {
     "psql.cursor": "There is no cursor or portal of that name, or none can be.",
     "psql.exists": "There is a prepared statement, portal or cursor of that name already.",
     "psql.changed": "The columns of a prepared statement are others now.",
+    "psql.block": "A definition cannot be changed within a transaction.",
     "psql.transaction": "A transaction in which a statement failed takes no more of them.",
     # the API
     "api.port": "The port of the API is taken.",

@@ -103,6 +103,18 @@ REMEDIES: dict[str, Remedy] = {
         "Code of a project runs with the rights of who starts it; so it must be allowed by hand.",
         "Read the file; where you trust it, write `code: true` into headrace.yaml.",
     ),
+    "definition.exists": Remedy(
+        "A `CREATE` names a source, view or sink that the project has.",
+        "`CREATE OR REPLACE` takes its place, `IF NOT EXISTS` leaves it; or `DROP` it first.",
+    ),
+    "definition.unknown": Remedy(
+        "The name is misspelt, or its file was removed.",
+        "`SHOW SOURCES`, `SHOW SINKS` in psql or `headrace sql` list them.",
+    ),
+    "definition.in_use": Remedy(
+        "A sink is to go, and `waits_for` of a source or `retention.wait_for` in headrace.yaml names it.",
+        "Take its name out of the file that the error names, then `DROP SINK` again.",
+    ),
     "view.unknown": Remedy(
         "The name is spelled wrong, the view's file is gone, or `headrace apply` has not taken it in yet.",
         "`headrace views` lists them; a new file is taken in by `headrace apply`.",
@@ -374,8 +386,8 @@ REMEDIES: dict[str, Remedy] = {
         "Bind a value of the type, or cast the parameter in the query: `$1::date`.",
     ),
     "query.read_only": Remedy(
-        "A client of PostgreSQL's protocol sent INSERT, CREATE, COPY FROM or the like.",
-        "Change data at its source, and a view in its file under `views/`, then `headrace apply`.",
+        "A client of PostgreSQL's protocol sent INSERT, GRANT, COPY FROM or the like.",
+        "Change data at its source, and a view by `CREATE OR REPLACE VIEW`, or in its file and `headrace apply`.",
     ),
     "query.canceled": Remedy(
         "The client cancelled it (Ctrl-C in psql), its `statement_timeout` was over, or the server ended.",
@@ -420,6 +432,10 @@ REMEDIES: dict[str, Remedy] = {
     "psql.changed": Remedy(
         "A view that a prepared statement reads was edited since.",
         "Prepare the statement anew; a new connection does.",
+    ),
+    "psql.block": Remedy(
+        "`CREATE` or `DROP` came behind `BEGIN`, or from a driver that begins a transaction by itself.",
+        "`COMMIT` or `ROLLBACK` first; psql without `-1`, a driver with autocommit.",
     ),
     "psql.transaction": Remedy(
         "A statement of this transaction failed before.",

@@ -256,6 +256,9 @@ def admitted(connection: duckdb.DuckDBPyConnection, sql: str, known: Collection[
     return sorted(read & set(known))
 
 
+_DIALECT = 'one SELECT in DuckDB\'s SQL; `headrace sql`, and "engine": "spark" over HTTP, take Spark\'s'
+
+
 def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
     """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``."""
     ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
@@ -264,11 +267,12 @@ def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
         place = int(found.get("position") or 0)
         line = sql.count("\n", 0, place) + 1
         column = place - sql.rfind("\n", 0, place)
-        raise HeadraceError("sql.syntax", found["error_message"], where=f"line {line}, column {column}")
+        raise HeadraceError("sql.syntax", found["error_message"], where=f"line {line}, column {column}", next=_DIALECT)
     if found["error"] or len(found["statements"]) != 1:
         raise HeadraceError(
             "sql.refused", "only one SELECT can be asked" if sql.strip() else "there is no SQL text",
-            why="here is read and nothing else", next="SELECT ... FROM a view or a table of the project",
+            why="here is read and nothing else",
+            next="SELECT ... FROM a view or a table of the project; CREATE, DROP and SHOW by psql or `headrace sql`",
         )  # fmt: skip
     statement: dict[str, Any] = found["statements"][0]
     return statement

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.catalog.project import FILE, STATE
 from headrace.governance.access import Access
-from headrace.governance.principal import allowed
+from headrace.governance.principal import Principal, allowed
 from headrace.governance.roles import Action
 from headrace.model.definition import Project, PsqlSettings
 from headrace.model.errors import HeadraceError
 from headrace.web.listening import listen
 
 if TYPE_CHECKING:
+    from headrace.api.postgres.defining import Call
     from headrace.api.postgres.reading import Asker
     from headrace.api.postgres.server import PostgresServer
     from headrace.serve.questions import Questions
@@ -50,14 +51,16 @@ class PsqlServer:
         other = f"stop it, or set another port: psql: {{port: {settings.port % 65_535 + 1}}}"
         self._listener = listen(settings.host, settings.port, f"{FILE}: psql.port", code="psql.port", next=other)
 
-    def begin(self, call: object) -> None:
-        """Answer. Nothing of the protocol is a verb: ``call`` is not used."""
+    def begin(self, call: Call) -> None:
+        """Answer; definitions are changed by the verbs that ``call`` carries out."""
+        from headrace.api.postgres.defining import Defining
+
         assert self._server is not None and self._listener is not None
         is_open = self._settings.auth == "none"
         self._access = Access(self._project.path / STATE)
         if not is_open:
             self._access.tokens.owners()
-        self._server.start(self._listener)
+        self._server.start(self._listener, Defining(call, self._access, self._project.path))
         url = self._server.url
         text = f"for psql: {url}" + ("" if is_open else "  a token is the password")
         self._tell({"event": "psql.started", "url": url, "text": text})
@@ -82,8 +85,11 @@ class PsqlServer:
         assert access is not None
         access.known(password, address=address)
 
-        def reaches() -> Callable[[str], bool]:
-            principal = access.known(password, address=address)
-            return lambda relation: allowed(principal, Action.SQL, relation)
+        def principal() -> Principal:
+            return access.known(password, address=address)
 
-        return Asker(user, reaches)
+        def reaches() -> Callable[[str], bool]:
+            known = principal()
+            return lambda relation: allowed(known, Action.SQL, relation)
+
+        return Asker(user, reaches, principal, address)

@@ -18,6 +18,7 @@ from headrace.api.postgres.rewrite import Rewritten
 from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.duckdb import compose
 from headrace.formats.types.json import nearest
+from headrace.governance.principal import ANYONE, Principal
 from headrace.model.errors import HeadraceError
 from headrace.serve.contents import Contents
 from headrace.serve.questions import Described, Questions, database, define, parsed, reads
@@ -34,11 +35,14 @@ Runs = Callable[[Callable[[], None]], None]
 class Asker:
     """Who asks: the user's name as the client gave it, and what tells which relations it reaches.
 
-    ``reaches`` is asked anew for each statement, and raises ``access.token`` once the token opens nothing any more.
+    ``reaches``, and ``principal`` with it, is asked anew for each statement, and raises ``access.token`` once the token
+    opens nothing any more. ``address``: where the client is.
     """
 
     user: str
     reaches: Callable[[], Callable[[str], bool]]
+    principal: Callable[[], Principal] = lambda: ANYONE
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)

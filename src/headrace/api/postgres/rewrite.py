@@ -12,8 +12,8 @@ import psycopg
 from psycopg.adapt import Transformer
 from psycopg.pq import Format
 
-from headrace.api.postgres.lexer import Token
 from headrace.api.postgres.types import DECLARED
+from headrace.sql.lexer import Token
 
 PUBLIC, CATALOGUE, INFORMATION = "public", "pg_catalog", "information_schema"
 _NAMED = {each: f"to_{each}" for each in ("regclass", "regtype", "regnamespace", "regproc")}

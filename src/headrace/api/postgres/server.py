@@ -15,6 +15,7 @@ from urllib.parse import quote
 from pygwire.messages import BackendKeyData, CancelRequest
 
 from headrace.api.postgres import sqlstate
+from headrace.api.postgres.defining import Defining
 from headrace.api.postgres.reading import Reader
 from headrace.api.postgres.session import Session
 from headrace.api.postgres.startup import Authenticate, Began, begin
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class PostgresServer:
-    """Answers what ``questions`` can; ``authenticate`` None: whoever connects may read all.
+    """Answers what ``questions`` can; ``authenticate`` None: whoever connects may do all.
 
     ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE.
     """
@@ -43,6 +44,7 @@ class PostgresServer:
         self._authenticate = authenticate
         self._tls = _tls(folder, settings)
         self._listener: socket.socket | None = None
+        self._defining: Defining | None = None
         self._reader: Reader | None = None
         self._lock = threading.Lock()
         self._wires: set[Wire] = set()
@@ -70,9 +72,9 @@ class PostgresServer:
         host, port = self.address
         return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{quote(self._project, safe='')}"
 
-    def start(self, listener: socket.socket) -> None:
+    def start(self, listener: socket.socket, defining: Defining) -> None:
         """Answer who connects there, on threads. DuckDB begins with the first of them."""
-        self._listener = listener
+        self._listener, self._defining = listener, defining
         thread = threading.Thread(target=self._accept, args=(listener,), name="psql", daemon=True)
         self._threads.add(thread)
         thread.start()
@@ -147,7 +149,9 @@ class PostgresServer:
 
     def _run(self, wire: Wire, began: Began) -> None:
         number, secret = next(self._numbers), secrets.token_bytes(4)
-        session = Session(wire, self._read(), began.asker, began.parameters, number, self._folder)
+        assert self._defining is not None
+        asker, parameters = began.asker, began.parameters
+        session = Session(wire, self._read(), asker, parameters, number, self._folder, self._defining)
         with self._lock:
             if self._stopping:
                 raise HeadraceError("psql.stopped", "the server ends")

@@ -33,9 +33,9 @@ from pygwire.messages import (
     Terminate,
 )
 
-from headrace.api.postgres import lexer, sqlstate, statements, values
+from headrace.api.postgres import sqlstate, statements, values
 from headrace.api.postgres.cancelling import Cancelling
-from headrace.api.postgres.lexer import Token
+from headrace.api.postgres.defining import Defining
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
 from headrace.api.postgres.reading import Asker, Reader, Result, ResultColumn, Transaction
 from headrace.api.postgres.rewrite import Rewritten, rewritten
@@ -44,6 +44,8 @@ from headrace.api.postgres.subscribing import Subscription
 from headrace.api.postgres.types import TEXT, declared_in
 from headrace.api.postgres.wire import Gone, Malformed, Wire
 from headrace.model.errors import HeadraceError
+from headrace.sql import definitions, lexer
+from headrace.sql.lexer import Token
 
 KEPT = 1_000  # prepared statements, and portals, of one connection at most
 
@@ -77,9 +79,11 @@ class Session:
     """Runs in a thread of its own; ``cancel`` and ``stop`` come from others."""
 
     def __init__(
-        self, wire: Wire, reader: Reader, asker: Asker, parameters: Mapping[str, str], number: int, folder: Path
-    ) -> None:
+        self, wire: Wire, reader: Reader, asker: Asker, parameters: Mapping[str, str], number: int, folder: Path,
+        defining: Defining,
+    ) -> None:  # fmt: skip
         self._wire, self._reader, self._asker, self._number, self._folder = wire, reader, asker, number, folder
+        self._defining = defining
         self._settings = Settings(asker.user)
         for name, value in parameters.items():
             if name not in ("user", "database", "options", "replication") and not name.startswith("_pq_."):
@@ -163,7 +167,9 @@ class Session:
     def _parse(self, message: Parse) -> None:
         found = lexer.split(message.query)
         if len(found) > 1:
-            raise HeadraceError("sql.syntax", "a prepared statement is one statement", why=f"there are {len(found)}")
+            raise HeadraceError(
+                "sql.syntax", "a prepared statement is one statement", next=f"prepare each of the {len(found)}"
+            )
         if message.statement and message.statement in self._prepared:
             raise HeadraceError("psql.exists", f"there is a prepared statement '{message.statement}' already")
         self._bounded(self._prepared, "prepared statements")
@@ -252,6 +258,10 @@ class Session:
             return self._shown(statement.setting), "SHOW"
         if isinstance(statement, statements.Explain):
             return self._explained(statement.query), "EXPLAIN"
+        if isinstance(statement, definitions.Explain):
+            return self._defining.tell(self._asker, statement), "EXPLAIN"
+        if isinstance(statement, definitions.Look):
+            return self._defining.tell(self._asker, statement), "SHOW"
         if isinstance(statement, statements.Subscribe):
             return self._subscribed(statement), "SUBSCRIBE"
         if isinstance(statement, statements.Fetch) and not statement.move:
@@ -323,6 +333,8 @@ class Session:
         statement = opened.prepared.statement
         if isinstance(statement, statements.Copy):
             self._copy(opened, statement)
+        elif isinstance(statement, definitions.Change):
+            self._define(statement)
         elif isinstance(statement, statements.Begin):
             if self._in_block:
                 self._notice("there is a transaction already", state="25001")
@@ -362,6 +374,17 @@ class Session:
             self._settings.reset()
         elif changed := self._settings.set(statement.setting, statement.value):
             self._wire.write(ParameterStatus(name=changed[0], value=changed[1]))
+        self._done(statement.tag)
+
+    def _define(self, statement: definitions.Change) -> None:
+        if self._in_block:
+            raise HeadraceError(
+                "psql.block", f"{statement.tag} is not taken within a transaction", why="it cannot be rolled back",
+                next="COMMIT or ROLLBACK first; psql without -1, a driver with autocommit",
+            )  # fmt: skip
+        for notice in self._defining.change(self._asker, statement):
+            self._notice(notice, state="00000")
+        self._transaction = None  # what follows in the same text sees it
         self._done(statement.tag)
 
     def _declare(self, statement: statements.Declare, opened: Opened) -> None:

@@ -70,7 +70,7 @@ def begin(
 
 def _asker(wire: Wire, user: str, address: str, authenticate: Authenticate | None) -> Asker:
     if authenticate is None:
-        asker = Asker(user or "headrace", lambda: lambda relation: True)
+        asker = Asker(user or "headrace", lambda: lambda relation: True, address=address)
     else:
         if not (is_loopback(address) or wire.encrypted):
             raise HeadraceError(

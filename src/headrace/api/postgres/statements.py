@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from headrace.api.postgres import lexer
-from headrace.api.postgres.lexer import Token, joined
 from headrace.model.errors import HeadraceError
+from headrace.sql import definitions, lexer
+from headrace.sql.definitions import Change, Look
+from headrace.sql.lexer import Token
+from headrace.sql.words import Words
 
 QUERIES = ("select", "with", "values", "table", "from", "(", "describe", "summarize")
 _WRITES = (
-    "insert", "update", "delete", "merge", "truncate", "create", "drop", "alter", "grant", "revoke", "comment",
+    "insert", "update", "delete", "merge", "truncate", "grant", "revoke", "comment",
     "refresh", "vacuum", "analyze", "cluster", "reindex", "call", "do", "import", "security", "reassign", "attach",
     "install", "load", "pragma",
 )  # fmt: skip
@@ -119,16 +121,18 @@ class Explain:
 
 Statement = (
     Query | Show | Set | Begin | End | Savepoint | Declare | Fetch | CloseCursor | Deallocate | Subscribe | Copy
-    | Nothing | Explain
+    | Nothing | Explain | Change | Look
 )  # fmt: skip
 
 
 def read(statement: Sequence[Token]) -> Statement:
     """A statement's tokens. Raises ``sql.syntax``, ``sql.refused``, ``query.read_only``."""
-    words = _Words(statement)
+    words = Words(statement)
     first = words.peek()
     if first in QUERIES:
         return Query(tuple(statement))
+    if (found := definitions.read(statement)) is not None:
+        return found
     if first in _WRITES:
         raise _read_only(first.upper())
     words.take()
@@ -138,81 +142,11 @@ def read(statement: Sequence[Token]) -> Statement:
     return reader(words)
 
 
-@dataclass
-class _Words:
-    """The tokens of a statement without its spaces, one after the other."""
-
-    tokens: Sequence[Token]
-    _parts: list[Token] = field(init=False)
-    _at: int = 0
-
-    def __post_init__(self) -> None:
-        self._parts = [token for token in self.tokens if token.kind != "space"]
-
-    def peek(self) -> str:
-        return self._parts[self._at].name if self._at < len(self._parts) else ""
-
-    def take(self) -> str:
-        word = self.peek()
-        self._at += 1
-        return word
-
-    def token(self) -> Token:
-        if self._at >= len(self._parts):
-            raise HeadraceError("sql.syntax", "the statement ends too early", where=joined(list(self.tokens))[-40:])
-        self._at += 1
-        return self._parts[self._at - 1]
-
-    def accept(self, *words: str) -> bool:
-        """Take one of these words if it is next."""
-        found = bool(self.peek()) and self.peek() in words
-        self._at += found
-        return found
-
-    def need(self, *words: str) -> str:
-        word = self.take()
-        if word not in words:
-            raise HeadraceError("sql.syntax", f"{' or '.join(words).upper()} is missing before '{word}'")
-        return word
-
-    def name(self) -> str:
-        """A name, of which a schema is left out."""
-        token = self.token()
-        if token.kind not in ("word", "quoted"):
-            raise HeadraceError("sql.syntax", f"'{token.text}' is no name")
-        return self.name() if self.accept(".") else token.name
-
-    def rest(self) -> tuple[Token, ...]:
-        """What is left, spaces with it."""
-        if self._at >= len(self._parts):
-            return ()
-        first = self._parts[self._at]
-        self._at = len(self._parts)
-        return tuple(self.tokens[next(i for i, token in enumerate(self.tokens) if token is first) :])
-
-    def parenthesized(self) -> tuple[Token, ...]:
-        """What is between this parenthesis and the one that closes it, spaces with it."""
-        opening = self.token()
-        begin = next(i for i, token in enumerate(self.tokens) if token is opening) + 1
-        depth = 1
-        for end in range(begin, len(self.tokens)):
-            depth += {"(": 1, ")": -1}.get(self.tokens[end].text, 0)
-            if not depth:
-                while self.token() is not self.tokens[end]:
-                    pass
-                return tuple(self.tokens[begin:end])
-        raise HeadraceError("sql.syntax", "a parenthesis has no end")
-
-    def end(self) -> None:
-        if self.peek():
-            raise HeadraceError("sql.syntax", f"'{self.peek()}' is one word too many")
-
-
-def _show(words: _Words) -> Statement:
+def _show(words: Words) -> Statement:
     return Show(_setting(words))
 
 
-def _setting(words: _Words) -> str:
+def _setting(words: Words) -> str:
     name = words.token().name.lower()
     if name == "session" and words.accept("authorization"):
         return "session_authorization"
@@ -224,7 +158,7 @@ def _setting(words: _Words) -> str:
     return name
 
 
-def _set(words: _Words) -> Statement:
+def _set(words: Words) -> Statement:
     if words.accept("transaction") or (
         words.peek() == "session" and words.accept("session") and words.accept("characteristics")
     ):
@@ -237,7 +171,7 @@ def _set(words: _Words) -> Statement:
     return Set(name, None if value.lower() == "default" else value)
 
 
-def _mode(words: _Words, statement: Statement) -> Statement:
+def _mode(words: Words, statement: Statement) -> Statement:
     """The modes of a transaction: it is READ ONLY and of one snapshot in any case."""
     while word := words.take():
         if word == "read" and words.accept("write"):
@@ -245,11 +179,11 @@ def _mode(words: _Words, statement: Statement) -> Statement:
     return statement
 
 
-def _reset(words: _Words) -> Statement:
+def _reset(words: Words) -> Statement:
     return Set("all" if words.accept("all") else _setting(words), None, "RESET")
 
 
-def _begin(words: _Words) -> Statement:
+def _begin(words: Words) -> Statement:
     words.accept("work", "transaction")
     while word := words.take():
         if word == "read" and words.accept("write"):
@@ -257,18 +191,18 @@ def _begin(words: _Words) -> Statement:
     return Begin()
 
 
-def _start(words: _Words) -> Statement:
+def _start(words: Words) -> Statement:
     words.need("transaction")
     _begin(words)
     return Begin("START TRANSACTION")
 
 
-def _commit(words: _Words) -> Statement:
+def _commit(words: Words) -> Statement:
     words.accept("work", "transaction")
     return End("COMMIT")
 
 
-def _rollback(words: _Words) -> Statement:
+def _rollback(words: Words) -> Statement:
     words.accept("work", "transaction")
     if words.accept("to"):
         words.accept("savepoint")
@@ -277,18 +211,18 @@ def _rollback(words: _Words) -> Statement:
     return End("ROLLBACK")
 
 
-def _savepoint(words: _Words) -> Statement:
+def _savepoint(words: Words) -> Statement:
     words.name()
     return Savepoint("SAVEPOINT")
 
 
-def _release(words: _Words) -> Statement:
+def _release(words: Words) -> Statement:
     words.accept("savepoint")
     words.name()
     return Savepoint("RELEASE")
 
 
-def _declare(words: _Words) -> Statement:
+def _declare(words: Words) -> Statement:
     name, binary, hold = words.name(), False, False
     while words.peek() != "cursor":
         word = words.token().name
@@ -304,15 +238,15 @@ def _declare(words: _Words) -> Statement:
     return Declare(name, query, hold, binary)
 
 
-def _fetch(words: _Words) -> Statement:
+def _fetch(words: Words) -> Statement:
     return _moving(words, move=False)
 
 
-def _move(words: _Words) -> Statement:
+def _move(words: Words) -> Statement:
     return _moving(words, move=True)
 
 
-def _moving(words: _Words, *, move: bool) -> Statement:
+def _moving(words: Words, *, move: bool) -> Statement:
     count: int | None = 1
     if words.accept("forward"):
         count = _count(words) if words.peek().isdigit() or words.peek() == "all" else 1
@@ -326,21 +260,21 @@ def _moving(words: _Words, *, move: bool) -> Statement:
     return Fetch(words.name(), count, move)
 
 
-def _count(words: _Words) -> int | None:
+def _count(words: Words) -> int | None:
     word = words.take()
     return None if word == "all" else int(word)
 
 
-def _close(words: _Words) -> Statement:
+def _close(words: Words) -> Statement:
     return CloseCursor(None if words.accept("all") else words.name())
 
 
-def _deallocate(words: _Words) -> Statement:
+def _deallocate(words: Words) -> Statement:
     words.accept("prepare")
     return Deallocate(None if words.accept("all") else words.name())
 
 
-def _subscribe(words: _Words) -> Statement:
+def _subscribe(words: Words) -> Statement:
     words.accept("to")
     view, contents, progress = words.name(), True, False
     if words.accept("with"):
@@ -359,7 +293,7 @@ def _subscribe(words: _Words) -> Statement:
     return Subscribe(view, contents, progress)
 
 
-def _copy(words: _Words) -> Statement:
+def _copy(words: Words) -> Statement:
     source: Query | Subscribe
     if words.peek() == "(":
         inner = read(words.parenthesized())
@@ -382,7 +316,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _copy_options(words: _Words, source: Query | Subscribe) -> Copy:
+def _copy_options(words: Words, source: Query | Subscribe) -> Copy:
     given: dict[str, str] = {}
     words.accept("with")
     words.accept("(")
@@ -411,7 +345,7 @@ def _copy_options(words: _Words, source: Query | Subscribe) -> Copy:
     return Copy(source, form, delimiter, null, given.get("header") in ("true", "on", "1", "match"))
 
 
-def _explain(words: _Words) -> Statement:
+def _explain(words: Words) -> Statement:
     rest = words.parenthesized() and words.rest() if words.peek() == "(" and _has_options(words) else words.rest()
     inner = list(rest)
     while inner and (inner[0].kind == "space" or inner[0].name in ("analyze", "verbose")):
@@ -422,19 +356,19 @@ def _explain(words: _Words) -> Statement:
     return Explain(query)
 
 
-def _has_options(words: _Words) -> bool:
+def _has_options(words: Words) -> bool:
     return any(token.name in ("analyze", "verbose", "costs", "buffers", "format") for token in words.tokens[:4])
 
 
 def _read_only(what: str) -> HeadraceError:
     return HeadraceError(
         "query.read_only", f"{what} is not taken: here is read and nothing else",
-        why="tables are fed by their sources, and a view is defined by its file in views/",
-        next="edit views/NAME.sql, then `headrace apply`",
+        why="tables are fed by their sources, and views follow them",
+        next="CREATE, DROP and SHOW of a SOURCE, VIEW or SINK change what there is",
     )  # fmt: skip
 
 
-_READERS: dict[str, Callable[[_Words], Statement]] = {
+_READERS: dict[str, Callable[[Words], Statement]] = {
     "show": _show, "set": _set, "reset": _reset, "begin": _begin, "start": _start, "commit": _commit, "end": _commit,
     "rollback": _rollback, "abort": _rollback, "savepoint": _savepoint, "release": _release, "declare": _declare,
     "fetch": _fetch, "move": _move, "close": _close, "deallocate": _deallocate, "subscribe": _subscribe, "copy": _copy,

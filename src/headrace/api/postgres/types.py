@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from duckdb.sqltypes import DuckDBPyType
 
-from headrace.api.postgres.lexer import Token
 from headrace.formats.types import postgres as postgres_types
+from headrace.sql.lexer import Token
 
 VARIABLE = -1  # the size of a type whose values differ in length
 _NUMERIC_HEAD = 4  # PostgreSQL's type modifiers count the four bytes of a value's head

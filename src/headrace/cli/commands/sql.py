@@ -19,6 +19,8 @@ headrace sql "SELECT count(*) FROM orders"
 headrace sql "SELECT * FROM revenue ORDER BY total DESC" --limit 5
 headrace sql --engine duckdb "SELECT region, total FROM revenue" --at 4711
 headrace sql --json - < question.sql
+headrace sql "CREATE VIEW big AS SELECT * FROM orders WHERE amount > 100"
+headrace sql - < definitions.sql
 """
 SHOWN = 100  # rows on a terminal or as a table, unless asked otherwise
 ALL = 1 << 31  # rows
@@ -32,7 +34,9 @@ class Engine(StrEnum):
 
 
 def run(
-    query: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT in Spark SQL; '-' reads it from stdin.")],
+    query: Annotated[
+        str, typer.Argument(metavar="SQL", help="One SELECT in Spark SQL, or definitions; '-' reads from stdin.")
+    ],
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", metavar="N", min=0, help=f"Rows to show. Default: {SHOWN}; all with --json."),
@@ -53,9 +57,19 @@ def run(
     """Run one query over tables and views, all at one frontier.
 
     In Spark's SQL it is answered by a running `headrace up`; without one Spark is started, which takes seconds.
+
+    CREATE and DROP of a SOURCE, VIEW or SINK write the files that define a project, and have them taken by the
+    running `headrace up`; SHOW and EXPLAIN tell of them.
     """
     text = sys.stdin.read() if query == "-" else query
     path = folder(project)
+    from headrace.sql import definitions
+
+    if definitions.begins(text):
+        from headrace.cli.defining import run as define
+
+        define(path, text, json=json)
+        return
     bound = limit if limit is not None or json else SHOWN
     with display.working("asking") as progress:
         answer = (

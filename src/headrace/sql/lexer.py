@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.model.errors import HeadraceError
@@ -61,7 +61,7 @@ def split(sql: str) -> list[list[Token]]:
     return [statement for statement in statements if statement]
 
 
-def joined(statement: list[Token]) -> str:
+def joined(statement: Sequence[Token]) -> str:
     return "".join(token.text for token in statement)
 
 
@@ -94,4 +94,7 @@ def _comment_end(sql: str, at: int) -> int:
 
 
 def _open(sql: str, at: int, what: str) -> HeadraceError:
-    return HeadraceError("sql.syntax", f"a {what} has no end", where=f"character {at + 1}: {sql[at : at + 20]}")
+    return HeadraceError(
+        "sql.syntax", f"a {what} has no end", where=f"character {at + 1}: {sql[at : at + 20]}",
+        next="close it; within one the same quote is written twice",
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Statements about definitions: who may, what is written down of it, and the verbs that carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.api.postgres.portals import Told, told
+from headrace.api.postgres.reading import Asker
+from headrace.control import define
+from headrace.control.look import look
+from headrace.governance.access import Access
+from headrace.governance.principal import allowed
+from headrace.governance.roles import Action
+from headrace.sql.definitions import Change, Explain, List, Look, ShowCreate
+
+# (verb, arguments, progress) -> its answer: that of the control socket.
+Call = Callable[[str, dict[str, Any], Callable[[dict[str, Any]], None]], dict[str, Any]]
+
+
+class Defining:
+    """What a running project's connections share. ``folder``: of the project."""
+
+    def __init__(self, call: Call, access: Access, folder: Path) -> None:
+        self._call, self._access, self._folder = call, access, folder
+
+    def change(self, asker: Asker, statement: Change) -> list[str]:
+        """CREATE or DROP; what the client is to be told. Raises what refuses it, also ``access.denied``."""
+
+        def verb(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+            principal, action = asker.principal(), Action(name)
+            self._access.require(principal, action, statement.name, address=asker.address)
+            detail = {"kind": statement.kind}
+            with self._access.doing(principal, action, statement.name, address=asker.address, detail=detail):
+                return self._call(name, dict(arguments), _unheard)
+
+        return define.change(statement, verb)
+
+    def tell(self, asker: Asker, statement: Look) -> Told:
+        """SHOW and EXPLAIN. Raises ``access.denied``, ``view.unknown`` and the like."""
+        principal, action = asker.principal(), _action(statement)
+        self._access.require(principal, action, address=asker.address)
+        if isinstance(statement, Explain):
+            lines = define.explain(statement, lambda verb, arguments: self._call(verb, dict(arguments), _unheard))
+            return told(["QUERY PLAN"], [[line] for line in lines])
+        shown = look(self._folder, statement, lambda relation: allowed(principal, action, relation))
+        return told(shown.columns, shown.rows)
+
+
+def _action(statement: Look) -> Action:
+    """As the routes of the API: what a connector is told may have a secret in it."""
+    if isinstance(statement, Explain):
+        return Action.EXPLAIN
+    if isinstance(statement, ShowCreate):
+        return Action.READ if statement.kind == "view" else Action.PLAN
+    return Action.STATUS if isinstance(statement, List) and statement.what in ("sources", "sinks") else Action.READ
+
+
+def _unheard(event: dict[str, Any]) -> None:
+    """Progress: no client of the protocol follows it."""

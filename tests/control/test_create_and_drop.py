@@ -1,0 +1,129 @@
+"""Goal: a definition that is refused, or that fails while it is taken, leaves every file as it was.
+
+Method: the verbs over a folder, with a pipeline that plans what it is told to and fails when it is told to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from headrace.catalog.project import read
+from headrace.control import create, drop
+from headrace.control.running import PipelineVerbs, Running
+from headrace.engine.heard import Heard
+from headrace.model.definition import Project
+from headrace.model.errors import HeadraceError
+from project_folder import ProjectFolder
+
+REFUSED = HeadraceError("sql.refused", "no", where="here", next="leave it out").as_dict()
+
+
+class Planned:
+    """Refuses the views in ``refuses``, cannot read the sources in ``unread``, fails at ``apply`` with ``fault``."""
+
+    def __init__(self, project: Project) -> None:
+        self.project, self.tell = project, Heard(None)
+        self.refuses: set[str] = set()
+        self.refused_before: set[str] = set()
+        self.unread: dict[str, dict[str, str]] = {}
+        self.fault: Exception | None = None
+        self.changes: list[dict[str, Any]] = []
+        self.applied: list[tuple[str, ...]] = []
+
+    def plan(self, project: Project) -> dict[str, Any]:
+        refuses = self.refused_before if project == read(project.path) else self.refuses | self.refused_before
+        views = [{"name": v.name, "refused": REFUSED if v.name in refuses else None} for v in project.views]
+        return {"changes": self.changes, "views": views, "warnings": ["slow"], "unread": self.unread}
+
+    def apply(self, project: Project) -> dict[str, Any]:
+        self.applied.append(tuple(each.name for each in (*project.sources, *project.views, *project.sinks)))
+        if self.fault:
+            raise self.fault
+        return {}
+
+    def status(self) -> dict[str, Any]:
+        return {"views": []}
+
+    def usage(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.fixture
+def pipeline(project: ProjectFolder) -> Planned:
+    project.settings()
+    project.source("shop", type="files", path="in")
+    project.view("sums", "SELECT 1 AS a -- mine")
+    project.sink("store", type="duckdb", path="x")
+    return Planned(read(project.path))
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {str(path): path.read_text() for path in sorted(folder.glob("*s/*"))}
+
+
+def verb(run: Any, pipeline: Planned, **arguments: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = run(
+        Running(cast(PipelineVerbs, pipeline), pipeline.project.path), arguments, lambda event: None
+    )
+    return answer
+
+
+def made(pipeline: Planned, kind: str, name: str, text: str, **more: Any) -> dict[str, Any]:
+    return verb(create.run, pipeline, kind=kind, name=name, text=text, **more)
+
+
+def test_files_are_as_before_when_it_is_refused_or_fails(pipeline: Planned) -> None:
+    before = files(pipeline.project.path)
+
+    def refused(code: str, run: Any) -> None:
+        with pytest.raises(HeadraceError) as error:
+            run()
+        assert (error.value.code, files(pipeline.project.path)) == (code, before)
+
+    pipeline.refuses = {"new"}
+    refused("sql.refused", lambda: made(pipeline, "view", "new", "SELECT 2"))
+    pipeline.refuses = {"sums"}
+    refused("view.has_readers", lambda: made(pipeline, "source", "shop", "type: files\npath: b\n", replace=True))
+    refused("view.has_readers", lambda: verb(drop.run, pipeline, source="shop"))
+    pipeline.refuses, pipeline.unread = set(), {"shop": REFUSED}
+    refused("sql.refused", lambda: made(pipeline, "view", "new", "SELECT 2"))
+    refused("definition.exists", lambda: made(pipeline, "sink", "Store", "type: duckdb\n"))
+    refused("config.invalid", lambda: made(pipeline, "source", "x", "path: x\n"))
+    assert not pipeline.applied
+    pipeline.unread, pipeline.fault = {}, HeadraceError("internal", "no")
+    refused("internal", lambda: made(pipeline, "view", "new", "SELECT 2"))
+    refused("internal", lambda: made(pipeline, "view", "SUMS", "SELECT 2", replace=True))
+    refused("internal", lambda: verb(drop.run, pipeline, sink="store"))
+    assert pipeline.applied == [("shop", "new", "sums", "store"), ("shop", "sums", "store"), ("shop", "sums")]
+
+
+def test_what_was_refused_before_or_edited_meanwhile_holds_nothing_up_and_is_told(pipeline: Planned) -> None:
+    pipeline.refused_before = {"sums"}
+    reason = {"reason": "why", "affects": []}
+    pipeline.changes = [
+        {"action": "create", "kind": "view", "name": "new", **reason},
+        {"action": "create", "kind": "source", "name": "shop", **reason},
+        {"action": "replace", "kind": "sink", "name": "store", **reason},
+        {"action": "create", "kind": "view", "name": "edited", **reason},
+    ]
+    assert made(pipeline, "view", "new", "SELECT 2\n") == {
+        "kind": "view", "name": "new", "done": True, "file": "views/new.sql",
+        "notices": ["replace sink store: why", "create view edited: why", "slow"],
+    }  # fmt: skip
+    assert (pipeline.project.path / "views/new.sql").read_text() == "SELECT 2\n"
+
+
+def test_a_sink_that_is_waited_for_stays(pipeline: Planned, project: ProjectFolder) -> None:
+    project.source("shop", type="files", path="in", max_backlog=10, waits_for=["store"])
+    project.settings(retention={"keep": "1d", "wait_for": ["store"]})
+    with pytest.raises(HeadraceError) as error:
+        verb(drop.run, pipeline, sink="STORE")
+    assert error.value.code == "definition.in_use"
+    assert error.value.where == "sources/shop.yaml, headrace.yaml: retention.wait_for"
+    project.source("shop", type="files", path="in")
+    project.settings()
+    assert verb(drop.run, pipeline, sink="STORE")["kept"] == "sinks/store.yaml.dropped"
+    assert not read(project.path).sinks

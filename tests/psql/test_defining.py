@@ -1,0 +1,111 @@
+"""Goal: what psql's protocol makes of statements about definitions: verbs with their arguments, tags, notices, SQLSTATE,
+entries of the audit log also where no token is asked for.
+
+Method: psycopg on a served project whose verbs are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headrace.api.postgres.server import PostgresServer
+from headrace.governance.audit import AuditLog, Wanted
+from headrace.model.errors import HeadraceError
+from psql_project import Views, connect, serving
+
+ANSWERS: dict[str, dict[str, Any]] = {
+    "create": {"notices": ["replace view others: why"]},
+    "drop": {"kept": "views/sums.sql.dropped"},
+    "explain": {"text": "aggregate  by id\n  read  raw"},
+}
+
+
+class Verbs:
+    """Records what is asked, and answers it or fails."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.fault: HeadraceError | None = None
+
+    def __call__(self, verb: str, arguments: dict[str, Any], progress: object) -> dict[str, Any]:
+        self.calls.append((verb, arguments))
+        if self.fault:
+            raise self.fault
+        return ANSWERS[verb]
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> Views:
+    views = Views(tmp_path / "p")
+    views.view("sums", {"id": "int", "n": "bigint"}, ("id",), "SELECT id, sum(n) AS n FROM raw GROUP BY id")
+    views.step(sums=[(1, 10, 1)])
+    return views
+
+
+@pytest.fixture
+def verbs() -> Verbs:
+    return Verbs()
+
+
+@pytest.fixture
+def served(views: Views, verbs: Verbs) -> Iterator[PostgresServer]:
+    with serving(views, call=verbs) as server:
+        yield server
+
+
+def test_a_statement_is_a_verb_with_tag_and_notices_and_is_written_down(
+    views: Views, verbs: Verbs, served: PostgresServer
+) -> None:
+    notices: list[tuple[str | None, str | None]] = []
+    with connect(served, autocommit=True) as connection:
+        connection.add_notice_handler(lambda told: notices.append((told.severity, told.message_primary)))
+        done = connection.execute("CREATE OR REPLACE VIEW V AS SELECT 1 AS a; SELECT n FROM sums")
+        assert done.statusmessage == "CREATE VIEW" and done.nextset() and done.fetchall() == [(10,)]
+        assert connection.execute("DROP VIEW sums").statusmessage == "DROP VIEW"
+        assert connection.execute("EXPLAIN sums").fetchall() == [("aggregate  by id",), ("  read  raw",)]
+        assert connection.execute("SHOW CREATE VIEW sums").fetchall() == [
+            ("sums", "CREATE VIEW sums AS\nSELECT id, sum(n) AS n FROM raw GROUP BY id")
+        ]
+    create = {"kind": "view", "name": "v", "text": "SELECT 1 AS a\n", "replace": True, "missing_only": False}
+    assert verbs.calls == [("create", create), ("drop", {"view": "sums"}), ("explain", {"view": "sums"})]
+    assert notices == [
+        ("NOTICE", "replace view others: why"),
+        ("NOTICE", "its file is kept as views/sums.sql.dropped"),
+    ]
+    entries = AuditLog(views.state).recent(Wanted(outcome="done"), 10)[0]
+    assert [(entry["who"], entry["action"], entry["relation"], entry["address"]) for entry in entries] == [
+        ("anyone", "create", "v", "127.0.0.1"), ("anyone", "drop", "sums", "127.0.0.1"),
+    ]  # fmt: skip
+
+
+def test_what_a_verb_refuses_is_an_error_of_postgresql(views: Views, verbs: Verbs, served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        for code, state in (
+            ("definition.exists", "42P07"), ("view.has_readers", "2BP01"), ("config.unknown_key", "22023"),
+            ("definition.in_use", "2BP01"), ("config.unknown_type", "42704"), ("sql.unknown_column", "42703"),
+        ):  # fmt: skip
+            verbs.fault = HeadraceError(code, "no", where="sources/x.yaml", why="it is so", next="another way")
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute("CREATE VIEW v AS SELECT 1 AS a")
+            assert (error.value.sqlstate, error.value.diag.message_hint) == (state, "another way")
+            assert error.value.diag.message_detail == "sources/x.yaml\nit is so"
+        for code in ("view.unknown", "definition.unknown"):
+            verbs.fault = HeadraceError(code, "there is no 'v'")
+            assert connection.execute("DROP SINK IF EXISTS v").statusmessage == "DROP SINK"
+    failed = AuditLog(views.state).recent(Wanted(outcome="failed"), 10)[0]
+    assert [entry["detail"]["code"] for entry in failed][:2] == ["definition.exists", "view.has_readers"]
+
+
+def test_within_a_transaction_it_is_refused_and_nothing_is_asked(verbs: Verbs, served: PostgresServer) -> None:
+    with connect(served) as connection:
+        for statement in ("CREATE VIEW v AS SELECT 1 AS a", "DROP VIEW sums"):
+            connection.execute("SELECT 1")
+            with pytest.raises(psycopg.errors.ActiveSqlTransaction):
+                connection.execute(statement.encode())
+            connection.rollback()
+    assert verbs.calls == []
