@@ -22,6 +22,7 @@ from headrace.engine.aside import Aside
 from headrace.engine.backfill import Back, Backfill, Bases, base_sums, circuits, sync_names
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled, columns
+from headrace.engine.counted import Counted
 from headrace.engine.disk import refusal
 from headrace.engine.durable import Durable
 from headrace.engine.failures import Failed, Failures, Scene, disagreeing
@@ -58,7 +59,7 @@ class Maintainer:
         tell: Callable[[dict[str, Any]], None], *, counting: bool = False,
         refuses: Callable[[], Collection[str]] = frozenset,
     ) -> None:  # fmt: skip
-        """``counting``: each step's result also says what the operators did. ``refuses``: see ``Quarantine``."""
+        """``counting``: all operators count their rows, see ``Builder``. ``refuses``: see ``Quarantine``."""
         self.spark, self.folder, self.catalog, self.log, self.settings, self.tell = (
             spark, folder, catalog, log, settings, tell
         )  # fmt: skip
@@ -74,6 +75,7 @@ class Maintainer:
         self.aside = Aside(folder, catalog, self.kept, tell, WIDE_ROWS)
         self.program = Program(())
         self.stepper: Stepper | None = None
+        self.counted = Counted()
         self.number = 0
         self.frontier = 0
         self.durable = Durable(self.kept, catalog, settings.checkpoint_seconds)
@@ -99,6 +101,7 @@ class Maintainer:
             if not self.deepened(filled):
                 break
         self.kept.keep_only(self.stepper.frames.arrangements)
+        self.counted.keep_only(circuit.name for circuit in self.program.circuits)
         self.ticks.watch(self.program)
 
     def deepened(self, reached: Iterable[str]) -> bool:
@@ -223,6 +226,7 @@ class Maintainer:
             if not again:
                 self.quarantine.check(result.refused, self.tables, after, upto)
             self.kept.add(result.runs)
+            self.counted.add(number, after, result.tally)
             self.durable.ran(time.monotonic() - began)
             return result
 
