@@ -13,6 +13,8 @@ import pytest
 from headrace.catalog.project import read
 from headrace.engine.counted import Counter
 from headrace.engine.pipeline import Pipeline
+from headrace.model.errors import HeadraceError
+from headrace.serve import described
 from project_folder import ProjectFolder
 
 pytestmark = pytest.mark.spark
@@ -107,6 +109,26 @@ def test_a_recursive_query_counts_all_its_levels(pipeline: Pipeline) -> None:
     push(pipeline, "edges", {"a": 3, "b": 4})
     assert rows(pipeline, "reach")["recursion"] == (4, 4, 6 + 4, 6 + 4)
     assert pipeline.explain("reach")["counted_from"] == since
+
+
+def test_an_edited_view_is_counted_anew_and_its_versions_are_told(pipeline: Pipeline) -> None:
+    path = pipeline.project.path
+    before = described.versions(path, "REVENUE")
+    assert before["view"] == "revenue"
+    assert [(v["version"], v["state"], v["sql"].strip()) for v in before["versions"]] == [(1, "live", VIEWS["revenue"])]
+    edited = "SELECT region, max(amount) AS most FROM orders JOIN customers c ON c.id = customer GROUP BY region"
+    ProjectFolder(path).view("revenue", edited)
+    pipeline.apply(read(path))
+    assert pipeline.explain("revenue")["counted_from"] is None
+    push(pipeline, "orders", {"id": 12, "customer": 1, "amount": 5})
+    assert rows(pipeline, "revenue")["read orders"] == (1, 1, 1, 1)
+    now, first = described.versions(path, "revenue")["versions"]
+    assert (now["version"], now["state"], now["sql"].strip()) == (2, "live", edited)
+    assert [column["name"] for column in now["columns"]] == ["region", "most"]
+    assert (first["state"], first["gone_commit"], first["gone_at"]) == ("gone", now["came_commit"], now["came_at"])
+    assert first["came_commit"] < now["came_commit"] and first["came_at"] < now["came_at"]
+    with pytest.raises(HeadraceError, match="there is no view 'revenues'"):
+        described.versions(path, "revenues")
 
 
 def test_what_spark_made_uncounted_is_not_guessed() -> None:

@@ -336,11 +336,11 @@ class Maintainer:
                     why=self.failures.reason(edited, broken),
                     next="edit the view, then `headrace apply`; the version before goes on",
                 )  # fmt: skip
-        durable = self.durable.now()
+        durable, now_us = self.durable.now(), time.time_ns() // 1000
         with self.catalog.transaction():
-            self.catalog.record_step(number, self.frontier, commit, StepShape(), time.time_ns() // 1000)
+            self.catalog.record_step(number, self.frontier, commit, StepShape(), now_us)
             for name in dropped:
-                self.catalog.drop_view(name)
+                self.catalog.drop_view(name, commit, now_us)
             for name in other:
                 self.catalog.put_relation(self.catalog.relations()[name][0], tables[name])
             caught_up = []
@@ -356,7 +356,7 @@ class Maintainer:
                     if name in records and records[name].feed == compiled.feed:
                         caught_up.append(self.backfill.caught_up(record, number, paths))
                     self.catalog.put_base(compiled.feed, number, commit, paths, rows, base_sums(paths))
-                self.catalog.put_view(record)
+                self.catalog.put_view(record, now_us)
                 if name in broken:
                     self.catalog.put_error_rows(name, compiled.schema.version, broken[name].rows)
             self.catalog.publish(number, caught_up, time.time_ns() // 1000)
