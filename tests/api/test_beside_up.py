@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 from pydantic import TypeAdapter
 
@@ -133,6 +134,42 @@ def test_a_sink_stands_still_while_it_is_paused(running: Running) -> None:
         assert ask("resume", "local").startswith("sink local is running")
         assert client.post("/api/wait", json={"token": commit, "sink": "local"}).status_code == 200
         assert client.post("/api/sinks/locl/pause").json()["next"] == "did you mean 'local'?"
+
+
+def test_orders_by_the_hour_with_those_of_the_day_before(running: Running) -> None:
+    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
+    pusher = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/shop').read_text().strip()}"}
+    source = next(s for s in running.told["ready"]["sources"] if s["name"] == "shop")["endpoint"]
+    rows = [
+        {"id": 100 + i, "customer_id": i % 2, "amount": f"{i}.50", "placed_at": at}
+        for i, at in enumerate(("2026-03-28T06:10:00Z", "2026-03-29T05:59:00Z", "2026-03-29T07:00:00Z"))
+    ]
+    with httpx.Client(base_url=f"{running.url}/api", headers=owner, timeout=WAIT_S) as client:
+        pushed = httpx.post(f"{source}/transactions", json={"tables": {"orders": {"upsert": rows}}}, headers=pusher)
+        commit = pushed.json()["commit"]
+        client.post("/wait", json={"token": commit, "view": "revenue"})
+        asked = {"time": "placed_at", "every": "1h", "value": "sum(amount)", "compare": "1d", "zone": "Europe/Berlin",
+                 "from": "2026-03-29T05:00:00Z", "to": "2026-03-29T08:00:00Z", "id": "gte.100"}  # fmt: skip
+        told = client.get("/views/orders/series", params=asked).json()
+        TypeAdapter(shapes.Rows).validate_python(told)
+        assert [column["type"] for column in told["columns"]] == ["timestamp", "decimal(38,2)", "decimal(38,2)"]
+        # The clock went forth that night: seven in the morning was an hour earlier than the day before.
+        assert [tuple(row.values()) for row in told["rows"]] == [
+            ("2026-03-29T05:00:00Z", "1.50", "0.50"), ("2026-03-29T06:00:00Z", None, None), ("2026-03-29T07:00:00Z", "2.50", None),
+        ]  # fmt: skip
+        counted = {**asked, "value": "count(*)", "by": "customer_id", "fill": "zero", "format": "csv", "limit": 4}
+        csv = client.get("/views/orders/series", params=counted)
+        assert csv.text.splitlines()[:3] == [
+            '"time","customer_id","value","before"', '"2026-03-29T05:00:00Z",0,0,1', '"2026-03-29T05:00:00Z",1,1,0',
+        ]  # fmt: skip
+        assert csv.headers["x-headrace-more"] == "true"
+        arrow = client.get("/views/orders/series", params={**asked, "format": "arrow", "fill": "linear", "at": commit})
+        assert pa.ipc.open_stream(arrow.content).read_all()["value"].to_pylist() == [1.5, 2.0, 2.5]
+        earlier = client.get("/views/orders/series", params={**asked, "at": commit - 1}).json()
+        assert [row["value"] for row in earlier["rows"]] == [None] * 3
+        refused = client.get("/views/orders/series", params={**asked, "every": "7h"})
+        assert (refused.status_code, refused.json()["where"]) == (400, "every")
+        assert client.get("/views/orders/series", params={**asked, "from": "noon"}).json()["where"] == "from"
 
 
 def test_a_port_that_is_configured_and_taken_keeps_it_from_starting(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ ACTIONS: dict[str, Action | None] = {
     "GET /views/{name}": Action.READ,
     "GET /views/{name}/versions": Action.READ,
     "GET /views/{name}/rows": Action.READ,
+    "GET /views/{name}/series": Action.READ,
     "GET /views/{name}/row": Action.READ,
     "GET /views/{name}/changes": Action.READ,
     "GET /views/{name}/search": Action.READ,

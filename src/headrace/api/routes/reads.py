@@ -13,8 +13,9 @@ from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
-from headrace.serve import described
+from headrace.serve import buckets, described
 from headrace.serve.questions import Described, Limits
+from headrace.serve.series import Fill, Series, aggregate
 
 router = APIRouter(tags=["views"])
 Project = Annotated[Served, Depends(served)]
@@ -81,6 +82,42 @@ def rows(
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
     question = asked.rows(request.query_params.multi_items(), _within(limit, format), offset)
     return answers.table(project.questions.rows(name, question, asked.at(project.questions.mirror, at)), format)
+
+
+@router.get(
+    "/views/{name}/series",
+    responses={200: {"model": shapes.Rows}},
+    summary="One value for each bucket of time, empty ones filled, beside that of the period before",
+)
+def series(
+    request: Request,
+    project: Project,
+    name: Name,
+    time: Annotated[str, Query(description="The column of the time", examples=["at"])],
+    every: Annotated[str, Query(description="A bucket's length: 5m, 1h, 1d, 1w, 1mo", examples=["1h"])],
+    value: Annotated[
+        str, Query(description="count, sum, avg, min, max or median", examples=["sum(amount)"])
+    ] = "count(*)",
+    by: Annotated[str, Query(description="Columns: one series for each", examples=["region"])] = "",
+    fill: Annotated[Fill, Query(description="What stands in an empty bucket; none: it is left out")] = "null",
+    compare: Annotated[str | None, Query(description="How much earlier `before` is", examples=["1d"])] = None,
+    zone: Annotated[str, Query(description="Whose days and hours", examples=["Europe/Berlin"])] = "UTC",
+    begin: Annotated[str | None, Query(alias="from", description="In the first bucket")] = None,
+    end: Annotated[str | None, Query(alias="to", description="Not in the last bucket, if it is its start")] = None,
+    limit: Annotated[int, Query(ge=0, le=answers.ROWS_MAX["arrow"])] = 1_000,
+    at: At = None,
+    format: answers.Format = "json",
+) -> Response:
+    """Any other parameter is a filter, as of rows: `column=op.value`."""
+    question = Series(
+        time, buckets.bucket(every), aggregate(value), tuple(asked.words("by", by)), fill,
+        buckets.length(compare, where="compare") if compare else None, buckets.zone(zone),
+        asked.time_us("from", begin), asked.time_us("to", end),
+    )  # fmt: skip
+    filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
+    moment = asked.at(project.questions.mirror, at)
+    found = project.questions.series(name, question, filters, moment, Limits(_within(limit, format)))
+    return answers.table(found, format)
 
 
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
