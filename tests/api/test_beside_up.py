@@ -19,7 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
+from pydantic import TypeAdapter
+
+from headrace.api import shapes
 
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -132,6 +136,42 @@ def test_a_sink_stands_still_while_it_is_paused(running: Running) -> None:
         assert client.post("/api/sinks/locl/pause").json()["next"] == "did you mean 'local'?"
 
 
+def test_orders_by_the_hour_with_those_of_the_day_before(running: Running) -> None:
+    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
+    pusher = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/shop').read_text().strip()}"}
+    source = next(s for s in running.told["ready"]["sources"] if s["name"] == "shop")["endpoint"]
+    rows = [
+        {"id": 100 + i, "customer_id": i % 2, "amount": f"{i}.50", "placed_at": at}
+        for i, at in enumerate(("2026-03-28T06:10:00Z", "2026-03-29T05:59:00Z", "2026-03-29T07:00:00Z"))
+    ]
+    with httpx.Client(base_url=f"{running.url}/api", headers=owner, timeout=WAIT_S) as client:
+        pushed = httpx.post(f"{source}/transactions", json={"tables": {"orders": {"upsert": rows}}}, headers=pusher)
+        commit = pushed.json()["commit"]
+        client.post("/wait", json={"token": commit, "view": "revenue"})
+        asked = {"time": "placed_at", "every": "1h", "value": "sum(amount)", "compare": "1d", "zone": "Europe/Berlin",
+                 "from": "2026-03-29T05:00:00Z", "to": "2026-03-29T08:00:00Z", "id": "gte.100"}  # fmt: skip
+        told = client.get("/views/orders/series", params=asked).json()
+        TypeAdapter(shapes.Rows).validate_python(told)
+        assert [column["type"] for column in told["columns"]] == ["timestamp", "decimal(38,2)", "decimal(38,2)"]
+        # The clock went forth that night: seven in the morning was an hour earlier than the day before.
+        assert [tuple(row.values()) for row in told["rows"]] == [
+            ("2026-03-29T05:00:00Z", "1.50", "0.50"), ("2026-03-29T06:00:00Z", None, None), ("2026-03-29T07:00:00Z", "2.50", None),
+        ]  # fmt: skip
+        counted = {**asked, "value": "count(*)", "by": "customer_id", "fill": "zero", "format": "csv", "limit": 4}
+        csv = client.get("/views/orders/series", params=counted)
+        assert csv.text.splitlines()[:3] == [
+            '"time","customer_id","value","before"', '"2026-03-29T05:00:00Z",0,0,1', '"2026-03-29T05:00:00Z",1,1,0',
+        ]  # fmt: skip
+        assert csv.headers["x-headrace-more"] == "true"
+        arrow = client.get("/views/orders/series", params={**asked, "format": "arrow", "fill": "linear", "at": commit})
+        assert pa.ipc.open_stream(arrow.content).read_all()["value"].to_pylist() == [1.5, 2.0, 2.5]
+        earlier = client.get("/views/orders/series", params={**asked, "at": commit - 1}).json()
+        assert [row["value"] for row in earlier["rows"]] == [None] * 3
+        refused = client.get("/views/orders/series", params={**asked, "every": "7h"})
+        assert (refused.status_code, refused.json()["where"]) == (400, "every")
+        assert client.get("/views/orders/series", params={**asked, "from": "noon"}).json()["where"] == "from"
+
+
 def test_a_port_that_is_configured_and_taken_keeps_it_from_starting(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -140,3 +180,21 @@ def test_a_port_that_is_configured_and_taken_keeps_it_from_starting(tmp_path: Pa
     assert done.returncode == 1
     error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
     assert (error["code"], error["where"]) == ("api.port", "headrace.yaml: api.port") and str(port + 1) in error["next"]
+
+
+def test_operators_columns_and_versions_of_a_view_are_told(running: Running) -> None:
+    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
+    with httpx.Client(base_url=f"{running.url}/api", headers=owner, timeout=WAIT_S) as client:
+        told = TypeAdapter(shapes.Lineage).validate_python(client.get("/lineage?columns=true").json())
+        one = TypeAdapter(shapes.ColumnLineage).validate_python(client.get("/views/Revenue/lineage").json())
+        (revenue,) = [column for column in told.columns if (column.relation, column.column) == ("revenue", "revenue")]
+        (same,) = [column for column in one.columns if column.column == "revenue"]
+        assert (revenue.value, revenue.rows) == (same.value, same.rows) and revenue.value and revenue.rows
+        assert {f"table:{place.relation}" for place in revenue.value} <= {node.id for node in told.nodes}
+        assert client.get("/lineage").json().keys() == {"nodes", "edges"}
+        assert client.get("/views/revenues/lineage").json()["code"] == "view.unknown"
+        versions = TypeAdapter(shapes.Versions).validate_python(client.get("/views/revenue/versions").json()).versions
+        assert [(v.version, v.state, v.gone_at) for v in versions] == [(1, "live", None)] and versions[0].came_at
+        explained = client.get("/views/revenue/explain").json()
+        assert {"in", "out", "read"} == explained["operators"][-1]["rows"].keys()
+        assert explained["operators"][0]["rows"]["out"]["sum"] > 0

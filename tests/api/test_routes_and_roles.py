@@ -22,8 +22,9 @@ LEAST = {
     "GET /health": None, "POST /session": None, "DELETE /session": None,
     "GET /me": "viewer", "GET /status": "viewer", "GET /sources": "viewer", "GET /sinks": "viewer",
     "GET /lineage": "viewer", "GET /metrics": "viewer", "GET /top": "viewer", "GET /frontier": "viewer",
-    "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/rows": "viewer",
-    "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/search": "viewer", "GET /views/{name}/explain": "viewer",
+    "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/versions": "viewer", "GET /views/{name}/series": "viewer",
+    "GET /views/{name}/rows": "viewer",
+    "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/search": "viewer", "GET /views/{name}/explain": "viewer", "GET /views/{name}/lineage": "viewer",
     "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
     "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",
@@ -32,7 +33,7 @@ LEAST = {
 }  # fmt: skip
 # What a token that is limited to some views may ask at all.
 LIMITED = {
-    "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/rows", "GET /views/{name}/row",
+    "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
     "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "POST /sql", "POST /wait",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
 }  # fmt: skip

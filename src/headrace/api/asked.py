@@ -4,7 +4,8 @@ deep the values of a request may be."""
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
@@ -14,8 +15,10 @@ from headrace.model.errors import HeadraceError
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import OPERATORS, Filter, Rows
 
+SERIES = ("time", "every", "value", "by", "fill", "compare", "zone", "from", "to", "limit", "at", "format")
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
 ROWS = 100  # unless it says how many
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEPTH_MAX = 32  # of lists and objects inside each other: what writes JSON has an end to its stack
 
 
@@ -38,15 +41,32 @@ def _inside(value: Any) -> Iterable[Any]:
 
 def rows(pairs: Iterable[tuple[str, str]], limit: int, offset: int) -> Rows:
     """The question of a query string's pairs. Raises ``HeadraceError``: api.request."""
-    filters, order, select = list[Filter](), list[tuple[str, bool]](), list[str]()
+    pairs = list(pairs)
+    order, select = list[tuple[str, bool]](), list[str]()
     for name, value in pairs:
         if name == "order":
-            order += [_ordered(part) for part in _words(name, value)]
+            order += [_ordered(part) for part in words(name, value)]
         elif name == "select":
-            select += _words(name, value)
-        elif name not in RESERVED:
-            filters.append(_filter(name, value))
-    return Rows(tuple(filters), tuple(order), tuple(select), limit, offset)
+            select += words(name, value)
+    return Rows(filters(pairs, RESERVED), tuple(order), tuple(select), limit, offset)
+
+
+def filters(pairs: Iterable[tuple[str, str]], reserved: Collection[str]) -> tuple[Filter, ...]:
+    """Those of a query string's pairs whose names are not of the question's own."""
+    return tuple(_filter(name, value) for name, value in pairs if name not in reserved)
+
+
+def time_us(where: str, text: str | None) -> int | None:
+    """A moment in microseconds since the epoch; one without a zone is of UTC. Raises ``HeadraceError``: api.request."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise HeadraceError(
+            "api.request", f"'{text}' is no time", where=where, next=f"{where}=2026-03-01T08:00:00Z"
+        ) from None
+    return (time.replace(tzinfo=time.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def at(mirror: Mirror, text: str | int | None) -> int | None:
@@ -68,7 +88,7 @@ def _filter(column: str, text: str) -> Filter:
             why=f"a filter is COLUMN=OPERATOR.VALUE; operators: {', '.join(OPERATORS)}", next=f"{column}=eq.{text}",
         )  # fmt: skip
     if operator == "in":
-        return Filter(column, operator, _words(column, value.removeprefix("(").removesuffix(")")))
+        return Filter(column, operator, words(column, value.removeprefix("(").removesuffix(")")))
     return Filter(column, operator, value)
 
 
@@ -80,7 +100,7 @@ def _ordered(part: str) -> tuple[str, bool]:
     return part, False
 
 
-def _words(name: str, text: str) -> list[str]:
+def words(name: str, text: str) -> list[str]:
     """Parts of a list; one with a comma in it stands in double quotes."""
     found = next(csv.reader([text], strict=True), []) if text else []
     if not all(found) and name in ("order", "select"):

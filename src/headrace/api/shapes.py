@@ -63,6 +63,25 @@ class WholeView(View):
     sinks: list[str]
 
 
+class Version(Shape):
+    """Times and ``gone_commit`` are null where an earlier Headrace did not write them down."""
+
+    version: int
+    state: Literal["live", "failed", "gone"]
+    sql: str
+    columns: list[Column]
+    key: list[str]
+    came_commit: int
+    came_at: str | None
+    gone_commit: int | None
+    gone_at: str | None
+
+
+class Versions(Shape):
+    view: str
+    versions: list[Version] = Field(description="Newest first, those of a dropped view of this name too")
+
+
 class Feed(Shape):
     name: str
     kind: Literal["view", "table"]
@@ -91,9 +110,42 @@ class Edge(Shape):
     end: str = Field(alias="to")
 
 
+class Place(Shape):
+    relation: str = Field(description="A view or a table")
+    column: str
+
+
+class Reader(Place):
+    by: Literal["value", "rows"]
+
+
+class From(Shape):
+    value: list[Place] = Field(description="What it is computed from")
+    rows: list[Place] = Field(description="What only decides which rows go into it")
+
+
+class TracedColumn(Place, From):
+    type: str
+
+
 class Lineage(Shape):
     nodes: list[Node]
     edges: list[Edge]
+    columns: list[TracedColumn] = Field(default=[], description="Told where they are asked for, upstream first")
+
+
+class OwnColumn(From):
+    column: str
+    type: str
+    into: list[Reader] = Field(description="What comes from it")
+
+
+class ColumnLineage(Shape):
+    relation: str
+    kind: Literal["view", "table"]
+    columns: list[OwnColumn]
+    rows: list[Place] = Field(description="What decides which rows it has")
+    sinks: list[str]
 
 
 class Token(Shape):

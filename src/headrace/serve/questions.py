@@ -25,6 +25,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 from headrace.serve.contents import Contents
 from headrace.serve.mirror import Mirror
+from headrace.serve.series import SLOTS, Series, statement
 
 BATCH_ROWS = 8_192  # of an answer that is fetched piece by piece
 OPERATORS = {
@@ -32,6 +33,14 @@ OPERATORS = {
     "in": "IN", "is": "IS",
 }  # fmt: skip
 IS = {"null": "NULL", "not_null": "NOT NULL", "true": "TRUE", "false": "FALSE"}
+# A time's type -> the moment of its value ``v``, and a bucket's ``start`` as one of that type.
+TIMES = {
+    "timestamp": ("epoch_us(v)", "CAST(make_timestamp(start) AS TIMESTAMP WITH TIME ZONE)"),
+    "timestamp_ntz": ("epoch_us(v)", "make_timestamp(start)"),
+    "date": ("epoch_us(CAST(v AS TIMESTAMP))", "CAST(make_timestamp(start) AS DATE)"),
+}
+WHOLE = ("tinyint", "smallint", "int", "bigint")
+NUMBERS = (*WHOLE, "float", "double", "decimal")
 CATALOGUES = ("information_schema", "pg_catalog")
 _ROWS = "headrace_rows_"  # what a relation's rows are registered as
 
@@ -159,11 +168,7 @@ class Questions:
     def rows(self, name: str, question: Rows, at: int | None = None, limits: Limits = Limits()) -> Answer:
         """Raises ``query.filter``, ``query.timeout``, ``view.unknown``, ``view.not_at``."""
         relation = self.described(name)
-        conditions, values = [], list[Any]()
-        for each in question.filters:
-            condition, bound = _condition(relation, each)
-            conditions.append(condition)
-            values += bound
+        conditions, values = _conditions(relation, question.filters)
         order = [f"{identifier(_column(relation, n).name)}{' DESC' if down else ''}" for n, down in question.order]
         # Rows without an order come in one that their contents decide, else pages would overlap.
         order += [identifier(n) for n in relation.key or [c.name for c in relation.columns if sortable(c.type)]]
@@ -171,13 +176,32 @@ class Questions:
             "SELECT {columns} FROM {relation} WHERE {conditions} ORDER BY {order} LIMIT ? OFFSET ?",
             columns=", ".join(identifier(_column(relation, name).name) for name in question.select) or "*",
             relation=identifier(relation.name),
-            conditions=" AND ".join(conditions) or "TRUE",
+            conditions=conditions,
             order=", ".join(dict.fromkeys(order)) or "ALL",
         )
         values += [question.limit + 1, question.offset]
         with self.session(at) as session:
             commit = session.load([relation])
             table, more = run(session.connection, text, values, replace(limits, rows=question.limit))
+        return Answer(commit, table, more, session.stale)
+
+    def series(
+        self, name: str, question: Series, filters: Sequence[Filter] = (), at: int | None = None,
+        limits: Limits = Limits(),
+    ) -> Answer:  # fmt: skip
+        """One value for each bucket of time: ``time``, the columns of ``by``, ``value``, and ``before`` where it is
+        compared. Raises what ``rows`` does, and ``api.request`` for more buckets than are told."""
+        relation = self.described(name)
+        conditions, values = _conditions(relation, filters)
+        rows, value = _timed(relation, question, conditions)
+        question = replace(question, by=tuple(_column(relation, name).name for name in question.by))
+        with self.session(at) as session:
+            commit, connection = session.load([relation]), session.connection
+            spanned = compose("SELECT min(t), max(t) FROM ({rows})", rows=rows)
+            span = run(connection, spanned, values, replace(limits, rows=1))[0].to_pylist()[0]
+            connection.register(SLOTS, question.slots(*span.values()))
+            shown = TIMES[_column(relation, question.time).type][1]
+            table, more = run(connection, statement(question, rows, value, shown), values, limits)
         return Answer(commit, table, more, session.stale)
 
     def ask(
@@ -341,6 +365,41 @@ def typed(relation: Described, name: str, value: Any) -> pa.Scalar:
 def sortable(type_text: str) -> bool:
     """Whether DuckDB orders values of the type."""
     return not to_arrow(type_text).num_fields or type_text.startswith(("array", "struct", "interval"))
+
+
+def _timed(relation: Described, asked: Series, conditions: str) -> tuple[str, str]:
+    """(a SELECT of the rows, the aggregate) of a series, see ``series.statement``. Raises ``query.filter``."""
+    time, (function, name) = _column(relation, asked.time), asked.value
+    if time.type not in TIMES:
+        raise _refused(f"{time.name} is no time", f"it is of type {time.type}", f"a column of {', '.join(TIMES)}")
+    if time.type != "timestamp" and asked.zone.key != "UTC":
+        raise _refused(f"{time.name} has no time zone", f"it is of type {time.type}", "leave out 'zone'")
+    if time.type == "date" and asked.every.us:
+        raise _refused(f"{time.name} has no hours", "it is of type date", "every=1d")
+    value = None if name is None else _column(relation, name)
+    kind = "bigint" if value is None or function == "count" else value.type
+    if not kind.startswith(NUMBERS) and (function in ("sum", "avg", "median") or asked.fill in ("zero", "linear")):
+        raise _refused(
+            f"{name} is no number", f"it is of type {kind}", "its min, max or count, filled by null or previous"
+        )
+    columns = [f"{identifier(_column(relation, each).name)} AS b{i}" for i, each in enumerate(asked.by)]
+    columns += [f"{identifier(value.name)} AS x"] if value is not None else []
+    rows = compose(
+        "SELECT {moment} AS t, * EXCLUDE (v) FROM (SELECT {columns} FROM {relation} WHERE {conditions})"
+        " WHERE v IS NOT NULL",
+        moment=TIMES[time.type][0], columns=", ".join([f"{identifier(time.name)} AS v", *columns]),
+        relation=identifier(relation.name), conditions=conditions,
+    )  # fmt: skip
+    argument = "CAST(x AS DOUBLE)" if function == "median" else "x"  # that of two decimals would be rounded
+    made = "count(*)" if value is None else f"{function}({argument})"
+    made = f"CAST({made} AS BIGINT)" if function == "sum" and kind in WHOLE else made
+    return rows, f"CAST({made} AS DOUBLE)" if asked.fill == "linear" else made
+
+
+def _conditions(relation: Described, filters: Iterable[Filter]) -> tuple[str, list[Any]]:
+    """(what all filters ask together, the values bound in it)."""
+    found = [_condition(relation, each) for each in filters]
+    return " AND ".join(text for text, _ in found) or "TRUE", [value for _, bound in found for value in bound]
 
 
 def _condition(relation: Described, asked: Filter) -> tuple[str, list[Any]]:

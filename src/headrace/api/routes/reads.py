@@ -13,8 +13,9 @@ from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
-from headrace.serve import described
+from headrace.serve import buckets, described
 from headrace.serve.questions import Described, Limits
+from headrace.serve.series import Fill, Series, aggregate
 
 router = APIRouter(tags=["views"])
 Project = Annotated[Served, Depends(served)]
@@ -56,6 +57,15 @@ def view(who: Who, project: Project, name: Name) -> Response:
 
 
 @router.get(
+    "/views/{name}/versions",
+    responses={200: {"model": shapes.Versions}},
+    summary="What the view was before: each version's SQL, and when it came and went",
+)
+def versions(project: Project, name: Name) -> Response:
+    return answers.json(described.versions(project.path, name))
+
+
+@router.get(
     "/views/{name}/rows", responses={200: {"model": shapes.Rows}}, summary="Rows by filter, in an order, a page of them"
 )
 def rows(
@@ -74,6 +84,42 @@ def rows(
     return answers.table(project.questions.rows(name, question, asked.at(project.questions.mirror, at)), format)
 
 
+@router.get(
+    "/views/{name}/series",
+    responses={200: {"model": shapes.Rows}},
+    summary="One value for each bucket of time, empty ones filled, beside that of the period before",
+)
+def series(
+    request: Request,
+    project: Project,
+    name: Name,
+    time: Annotated[str, Query(description="The column of the time", examples=["at"])],
+    every: Annotated[str, Query(description="A bucket's length: 5m, 1h, 1d, 1w, 1mo", examples=["1h"])],
+    value: Annotated[
+        str, Query(description="count, sum, avg, min, max or median", examples=["sum(amount)"])
+    ] = "count(*)",
+    by: Annotated[str, Query(description="Columns: one series for each", examples=["region"])] = "",
+    fill: Annotated[Fill, Query(description="What stands in an empty bucket; none: it is left out")] = "null",
+    compare: Annotated[str | None, Query(description="How much earlier `before` is", examples=["1d"])] = None,
+    zone: Annotated[str, Query(description="Whose days and hours", examples=["Europe/Berlin"])] = "UTC",
+    begin: Annotated[str | None, Query(alias="from", description="In the first bucket")] = None,
+    end: Annotated[str | None, Query(alias="to", description="Not in the last bucket, if it is its start")] = None,
+    limit: Annotated[int, Query(ge=0, le=answers.ROWS_MAX["arrow"])] = 1_000,
+    at: At = None,
+    format: answers.Format = "json",
+) -> Response:
+    """Any other parameter is a filter, as of rows: `column=op.value`."""
+    question = Series(
+        time, buckets.bucket(every), aggregate(value), tuple(asked.words("by", by)), fill,
+        buckets.length(compare, where="compare") if compare else None, buckets.zone(zone),
+        asked.time_us("from", begin), asked.time_us("to", end),
+    )  # fmt: skip
+    filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
+    moment = asked.at(project.questions.mirror, at)
+    found = project.questions.series(name, question, filters, moment, Limits(_within(limit, format)))
+    return answers.table(found, format)
+
+
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
 def row(request: Request, project: Project, name: Name) -> Response:
     """The key's columns are the parameters: `?id=7`."""
@@ -88,6 +134,21 @@ def row(request: Request, project: Project, name: Name) -> Response:
 @router.get("/views/{name}/explain", summary="How a view is maintained, operator by operator")
 def explain(project: Project, name: Name) -> Response:
     return answers.json(project.verb("explain", {"view": name}))
+
+
+@router.get(
+    "/views/{name}/lineage",
+    responses={200: {"model": shapes.ColumnLineage}},
+    summary="The columns that its columns come from, and what comes from them",
+)
+def lineage(
+    project: Project,
+    name: Name,
+    reach: Annotated[
+        Literal["direct", "all"], Query(description="all: up to columns of tables, down to all views and sinks")
+    ] = "direct",
+) -> Response:
+    return answers.json(project.verb("lineage", {"relation": name, "reach": reach}))
 
 
 class Asked(BaseModel, extra="forbid"):
