@@ -47,6 +47,8 @@ export interface SourceStatus {
 export interface SinkStatus {
   name: string
   state: string
+  /** Sent in vain, one after the other; of sinks that tell of changes. */
+  attempts?: number
   frontier: number
   rows: number
   lag: number
@@ -169,4 +171,78 @@ export interface Kept {
   payload?: string
   view?: string
   weight?: number
+}
+
+export interface StoredQuery {
+  name: string
+  view: string
+  query: string
+  problem: ErrorShown | null
+}
+
+export interface Matches {
+  query: string
+  view: string
+  commit: number
+  columns: Column[]
+  /** Of all rows, of which `matches` are the first. */
+  total: number
+  matches: { copies: number; row: Row }[]
+}
+
+/** What a sink could not tell. `recipients`: who of a mail's lack it. */
+export interface DeadLetter {
+  sink: string
+  number: number
+  view: string
+  commit: number
+  rows: number
+  given_up_at: string
+  recipients: string[]
+  reason: string
+}
+
+export interface Letter extends DeadLetter {
+  messages: unknown[]
+}
+
+export interface Alerts {
+  /** Sink -> messages still to be sent. */
+  waiting: Record<string, number>
+  dead: DeadLetter[]
+}
+
+export interface Token {
+  id: string
+  name: string
+  role: string
+  /** Patterns of the views and tables that it reaches; none: all. */
+  only: string[]
+  state: string
+  created: string
+  expires: string | null
+  last_used: string | null
+}
+
+export interface NewToken extends Token {
+  token: string
+}
+
+export interface AuditEntry {
+  number: number
+  at: string
+  who: string
+  action: string
+  relation: string | null
+  address: string
+  outcome: string
+  /** The entry that began what ended here. */
+  of: number | null
+  detail: Record<string, string | number | null>
+}
+
+export interface Verdict {
+  entries: number
+  head: string
+  damage: { number: number; file: string; offset: number; why: string } | null
 }
