@@ -271,6 +271,12 @@ def test_correct_what_is_in_the_quarantine(page: Page, shop: ServedProject) -> N
     page.goto("/views/all_orders")
     expect(page.locator("tbody tr", has_text="13")).to_contain_text("1.00")
     shop.push(orders={"delete": [{"id": 13}]})
+    shop.push(orders={"insert": [{"id": 10, "customer_id": 1, "amount": "1.00"}]})
+    page.goto("/quarantine")
+    page.get_by_role("button", name="Drop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drop").click()
+    expect(page.get_by_role("status").filter(has_text="was dropped")).to_be_visible()
+    expect(page.get_by_text("Nothing is set aside.")).to_be_visible()
 
 
 def test_hold_a_sink_and_let_it_go_on(page: Page, shop: ServedProject) -> None:
