@@ -22,7 +22,8 @@ LEAST = {
     "GET /health": None, "POST /session": None, "DELETE /session": None,
     "GET /me": "viewer", "GET /status": "viewer", "GET /sources": "viewer", "GET /sinks": "viewer",
     "GET /lineage": "viewer", "GET /metrics": "viewer", "GET /top": "viewer", "GET /frontier": "viewer",
-    "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/rows": "viewer",
+    "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/versions": "viewer",
+    "GET /views/{name}/rows": "viewer",
     "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/search": "viewer", "GET /views/{name}/explain": "viewer",
     "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
@@ -35,7 +36,7 @@ LEAST = {
 }  # fmt: skip
 # What a token that is limited to some views may ask at all.
 LIMITED = {
-    "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/rows", "GET /views/{name}/row",
+    "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/rows", "GET /views/{name}/row",
     "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "POST /sql", "POST /wait",
     "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",

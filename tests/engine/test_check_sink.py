@@ -248,7 +248,7 @@ def test_what_the_sink_has_not_had_yet_is_left_out_and_told(shop: Shop) -> None:
     shop.reach(deliver, shop.publish(**FIRST))
     deliver.close()
     shop.define("orders", version=2)
-    shop.catalog.drop_view("regions")
+    shop.catalog.drop_view("regions", 0)
     shop.define("fresh")
     shop.publish(orders_2={("north", 1): 1})
     assert shop.verify()["left_out"] == [

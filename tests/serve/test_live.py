@@ -215,7 +215,7 @@ def test_a_view_that_goes_ends_its_readers_and_is_unknown_from_then_on(tmp_path:
     published.step([published.changes(random.Random(6))])
     with following(published) as live, live.subscribe("sums") as reader:
         until(reader, client, published, 1)
-        published.catalog.drop_view("sums")
+        published.catalog.drop_view("sums", 0)
         with pytest.raises(HeadraceError, match=r"view\.unknown"):
             until(reader, client, published, 2)
         with pytest.raises(HeadraceError, match=r"view\.unknown"):

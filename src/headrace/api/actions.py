@@ -19,6 +19,7 @@ ACTIONS: dict[str, Action | None] = {
     "GET /frontier": Action.FRONTIER,
     "GET /views": Action.READ,
     "GET /views/{name}": Action.READ,
+    "GET /views/{name}/versions": Action.READ,
     "GET /views/{name}/rows": Action.READ,
     "GET /views/{name}/row": Action.READ,
     "GET /views/{name}/changes": Action.READ,

@@ -63,6 +63,25 @@ class WholeView(View):
     sinks: list[str]
 
 
+class Version(Shape):
+    """Times and ``gone_commit`` are null where an earlier Headrace did not write them down."""
+
+    version: int
+    state: Literal["live", "failed", "gone"]
+    sql: str
+    columns: list[Column]
+    key: list[str]
+    came_commit: int
+    came_at: str | None
+    gone_commit: int | None
+    gone_at: str | None
+
+
+class Versions(Shape):
+    view: str
+    versions: list[Version] = Field(description="Newest first, those of a dropped view of this name too")
+
+
 class Feed(Shape):
     name: str
     kind: Literal["view", "table"]

@@ -106,10 +106,15 @@ def _without_each(database: sqlite3.Connection, home: str) -> None:
     database.execute("alter table step drop column each")
 
 
-def _without_aside(database: sqlite3.Connection, home: str) -> None:
-    database.execute("drop table aside_row")
-    if database.execute("select count(*) from sqlite_master where name = 'sums'").fetchone()[0]:
-        database.execute("delete from sums where relation = 'aside_row'")
+def _dropping_summed(table: str) -> Callable[[sqlite3.Connection, str], None]:
+    """A table that may be added up: its sum goes too."""
+
+    def drop(database: sqlite3.Connection, home: str) -> None:
+        database.execute(f"drop table {table}")
+        if database.execute("select count(*) from sqlite_master where name = 'sums'").fetchone()[0]:
+            database.execute("delete from sums where relation = ?", (table,))
+
+    return drop
 
 
 _BLOCK = 256 << 10  # bytes that have a checksum of their own in layout 11
@@ -160,9 +165,10 @@ def _joined(path: Path, crcs: list[int]) -> int:
 
 
 _BACK = {
+    13: _dropping_summed("version"),
     12: _without_state_layout,
     11: _summed_whole,
-    10: _without_aside,
+    10: _dropping_summed("aside_row"),
     9: lambda database, home: None,
     8: _dropping("refused"),
     7: _without_checksums,

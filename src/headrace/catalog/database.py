@@ -18,9 +18,16 @@ from headrace.catalog import state_layout, sums
 from headrace.catalog.mark import Mark
 from headrace.model.errors import HeadraceError
 
-LAYOUT = 12
+LAYOUT = 13
 # What came with each layout after the first: tables of SCHEMA, and columns of tables that were there.
-_TABLES = {2: ("error_row",), 4: ("set_aside",), 5: ("settled", "replay"), 8: ("refused",), 10: ("aside_row",)}
+_TABLES = {
+    2: ("error_row",),
+    4: ("set_aside",),
+    5: ("settled", "replay"),
+    8: ("refused",),
+    10: ("aside_row",),
+    13: ("version",),
+}
 _COLUMNS = {
     3: ("step add column each integer not null default 0",),
     7: ("base add column crcs text not null default '[]'",),
@@ -59,8 +66,15 @@ create table aside_row (view text not null, version integer not null, place inte
     content blob not null, shown text not null, weight integer not null, held integer not null, message text not null,
     log_commit integer not null, since integer not null, until integer,
     dropped integer not null, primary key (view, version, log_commit, place, since)) strict;
+create table version (number integer primary key, view text not null, version integer not null, sql text not null,
+    columns text not null, key text not null, came_commit integer not null, came_us integer, gone_commit integer,
+    gone_us integer) strict;
 """
 
+# Of what was there before layout 13 a view tells when it came, and its next version when it went.
+_VERSIONS = """insert into version (view, version, sql, columns, key, came_commit, gone_commit)
+    select name, version, sql, columns, key, created_commit,
+    lead(created_commit) over (partition by name order by version) from view order by name, version"""
 # Busy, locked, no memory, read-only, interrupted, an I/O error, full, not to be opened, no right.
 _NOT_DAMAGE = {5, 6, 7, 8, 9, 10, 13, 14, 23}
 
@@ -174,6 +188,8 @@ class Database:
                 self._sum_in_text()
             if layout < 12:
                 self.set_meta(state_layout.NAME, "1")  # there was one only
+            if layout < 13:
+                self._db.execute(_VERSIONS)
             self.set_meta("layout", str(LAYOUT))
             sums.begin(self._db)
 

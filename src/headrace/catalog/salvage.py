@@ -18,7 +18,7 @@ from headrace.catalog.synced import synced
 _MADE = "new.catalog"
 _READY = "ready.catalog."  # and what the files there were are kept as
 # In this order: the rows of the ones name those of the others.
-_KEPT = ("meta", "relation", "view", "set_aside", "replay", "settled", "refused")
+_KEPT = ("meta", "relation", "view", "set_aside", "replay", "settled", "refused", "version")
 
 
 def salvage(path: Path, why: str = "damaged") -> list[str]:

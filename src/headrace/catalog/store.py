@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from headrace.catalog import state_layout
-from headrace.catalog.aside import AsideTables
 from headrace.catalog.database import LAYOUT
-from headrace.model.schema import Column, Relation, ViewSchema
+from headrace.catalog.versions import VersionTables, columns_of, dumped
+from headrace.model.schema import Relation, ViewSchema
 
 # Names in ``meta``, each followed by what it is about.
 HELD = "held "  # a table that no source has any more, though the log holds rows of it
@@ -100,7 +100,7 @@ def feed_of(name: str, version: int) -> str:
     return f"{name}@{version}"
 
 
-class Catalog(AsideTables):
+class Catalog(VersionTables):
     """The catalogue of a project. Every change is one durable SQLite transaction; readers never wait for it."""
 
     # -- relations and views --------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Catalog(AsideTables):
         for name, source, columns, key, updates in self._rows("select * from relation order by name"):
             appended = updates == _APPEND_ONLY
             known = Relation(
-                name, _columns(columns), tuple(orjson.loads(key)), bool(updates) and not appended, appended
+                name, columns_of(columns), tuple(orjson.loads(key)), bool(updates) and not appended, appended
             )
             found[name] = (source, known)
         return found
@@ -120,7 +120,7 @@ class Catalog(AsideTables):
         values = (
             relation.name,
             source,
-            _dumped(relation.columns),
+            dumped(relation.columns),
             orjson.dumps(relation.key).decode(),
             _APPEND_ONLY if relation.append_only else int(relation.updates),
         )
@@ -136,35 +136,40 @@ class Catalog(AsideTables):
         return {record.schema.name: record for record in self.versions() if record.state != "gone"}
 
     def versions(self) -> list[ViewRecord]:
-        """Every version there ever was, in order."""
+        """Every version whose name and number no later one has, in order; ``history`` has all."""
         rows = self._rows(
             "select name, version, sql, fingerprint, columns, key, ordering, state, reason, created_commit"
             " from view order by name, version"
         )
         return [
             ViewRecord(
-                ViewSchema(name, version, _columns(columns), tuple(orjson.loads(key)), tuple(orjson.loads(ordering))),
+                ViewSchema(name, version, columns_of(columns), tuple(orjson.loads(key)), tuple(orjson.loads(ordering))),
                 sql, fingerprint, state, reason, created,
             )
             for name, version, sql, fingerprint, columns, key, ordering, state, reason, created in rows
         ]  # fmt: skip
 
-    def put_view(self, record: ViewRecord) -> None:
-        """A new version; the versions before it are gone."""
+    def put_view(self, record: ViewRecord, at_us: int | None = None) -> None:
+        """A new version; the versions before it are gone. ``at_us``: when, where that is known."""
         schema = record.schema
         values = (
-            schema.name, schema.version, record.sql, record.fingerprint, _dumped(schema.columns),
+            schema.name, schema.version, record.sql, record.fingerprint, dumped(schema.columns),
             orjson.dumps(schema.key).decode(), orjson.dumps(schema.order).decode(), record.state, record.reason,
             record.created_commit,
         )  # fmt: skip
         with self.transaction():
-            self.drop_view(schema.name)
+            self._forget_view(schema.name)
+            self.remember(schema, record.sql, record.created_commit, at_us)
             self._db.execute("insert or replace into view values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
-    def drop_view(self, name: str) -> None:
+    def drop_view(self, name: str, commit: int, at_us: int | None = None) -> None:
         with self.transaction():
-            self._db.execute("update view set state = 'gone' where name = ?", (name,))
-            self._db.execute("delete from error_row where view = ?", (name,))
+            self._forget_view(name)
+            self.end_version(name, commit, at_us)
+
+    def _forget_view(self, name: str) -> None:
+        self._db.execute("update view set state = 'gone' where name = ?", (name,))
+        self._db.execute("delete from error_row where view = ?", (name,))
 
     def set_view_state(self, name: str, version: int, state: str, reason: str = "") -> None:
         with self.transaction():
@@ -337,11 +342,3 @@ class Catalog(AsideTables):
 def _step(row: tuple[int, int, int, int, int, int | None, int]) -> StepRecord:
     number, after, upto, wide, committed_us, published_us, each = row
     return StepRecord(number, after, upto, StepShape(bool(wide), bool(each)), committed_us, published_us)
-
-
-def _dumped(columns: Iterable[Column]) -> str:
-    return orjson.dumps([[c.name, c.type, c.nullable] for c in columns]).decode()
-
-
-def _columns(text: str) -> tuple[Column, ...]:
-    return tuple(Column(name, type_text, nullable) for name, type_text, nullable in orjson.loads(text))

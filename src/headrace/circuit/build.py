@@ -47,8 +47,8 @@ class Builder:
 
     ``owners`` maps an arrangement to the circuit that writes it; the first to ask owns it, and every other
     operator with the same input and key reads it as of the step before. ``table_keys`` gives, for each table
-    arranged by its key, the ordinals of the key columns. ``operators``: those built, inputs first; they count what they
-    do when ``counting``.
+    arranged by its key, the ordinals of the key columns. ``operators``: those built, inputs first. They count what
+    they do, all of them when ``counting``, else but those in Python; the others are ``unseen``.
     """
 
     spark: SparkSession
@@ -60,6 +60,7 @@ class Builder:
     taken: set[str] = field(default_factory=set)
     counting: bool = False
     operators: list[Operator] = field(default_factory=list)
+    unseen: set[str] = field(default_factory=set)
     _open: list[Operator] = field(default_factory=list)
 
     def delta(self, node: Node) -> Flow:
@@ -81,8 +82,11 @@ class Builder:
         self.operators.append(operator)
 
     def counted(self, flow: Flow, key: str) -> Flow:
-        """The same rows, counted under the key where that is asked for."""
-        return flow.then(Passed(key), flow.columns) if self.counting else flow
+        """The same rows, counted under the key where Python has them, or it is asked for."""
+        if self.counting or flow.stages:
+            return flow.then(Passed(key), flow.columns)
+        self.unseen.add(key)
+        return flow
 
     def made(self, stage: Stage, columns: Columns) -> Flow:
         """The rows that a stage makes from nothing in each task."""

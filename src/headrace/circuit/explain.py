@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.circuit import node
@@ -113,46 +113,89 @@ def exactness(of: node.Node) -> str:
 
 
 def explain(
-    view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int, int, int]], relations: Mapping[str, Names]
-) -> dict[str, Any]:
-    """``operators`` from the leaves up, and ``text`` as a tree.
+    view: str, sql: str, root: node.Node, sizes: Mapping[str, tuple[int, int, int]], relations: Mapping[str, Names],
+    done: Sequence[Mapping[str, Any]] = (), since: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """``operators`` from the leaves up, each with the places of its ``inputs`` among them, and ``text`` as a tree.
 
-    ``sizes``: arrangement -> (runs, rows, bytes); ``relations``: the column names of each feed that the view reads.
+    ``sizes``: arrangement -> (runs, rows, bytes); ``relations``: the column names of each feed that the view reads;
+    ``done``: for each operator its ``rows`` and ``arrangements``, counted from the commit ``since`` on, see
+    ``headrace.engine.counted``.
     """
     spelling = Spelling(relations)
     root = spelling.told_apart(root)
-    entries = []
-    for of in root.walk():
+    entries, children = [], inputs(root)
+    for place, of in enumerate(root.walk()):
         law, state = rule(of)
         entries.append(
             {
+                "id": place,
+                "inputs": children[place],
                 "name": name(of),
                 "detail": spelling.detail(of),
                 "rule": law,
                 "state": state if of.stateful else "none",
                 "bound": bound(of),
                 "cost": cost(of),
+                **(done[place] if done else {}),
             }
         )
     rows, size = sum(r for _, r, _ in sizes.values()), sum(b for _, _, b in sizes.values())
-    rest = "An operator without lines of its own keeps nothing and costs the change."
+    rest = "An operator without a rule of its own keeps nothing and costs the change."
+    if since is not None:
+        rest += f" Rows are those of the last step, in brackets of all steps after commit {since:,}."
     kept = f"All views together keep {rows:,} rows, {size:,} bytes."
     return {
         "view": view,
         "sql": sql,
         "operators": entries,
         "state": {"rows": rows, "bytes": size},
-        "text": "\n".join([*tree(root, spelling, 0), "", f"{rest} {kept}"]),
+        "counted_from": since,
+        "text": "\n".join([*tree(root, spelling, entries, len(entries) - 1, 0), "", f"{rest} {kept}"]),
     }
 
 
-def tree(of: node.Node, spelling: Spelling, depth: int) -> list[str]:
-    """An operator, with rule, state and cost where it keeps something, and below it those that it reads."""
+def inputs(root: node.Node) -> list[list[int]]:
+    """For each node of ``root.walk()`` the places of its children there."""
+    found = list[list[int]]()
+
+    def walk(of: node.Node) -> int:
+        below = [walk(child) for child in of.children]
+        found.append(below)
+        return len(found) - 1
+
+    walk(root)
+    return found
+
+
+def tree(
+    of: node.Node, spelling: Spelling, entries: Sequence[Mapping[str, Any]], place: int, depth: int
+) -> list[str]:  # fmt: skip
+    """An operator, with rule, state and cost where it keeps something, and below it those that it reads.
+
+    Of each that is known: its rows of the last step and, in brackets, of all steps since they are counted.
+    """
     law, state = rule(of)
     keeps = state if "ounded by" in state else f"{state} Bounded by {bound(of)}."
     told = [("rule", law), ("keeps", keeps), ("costs", cost(of))] if of.stateful else []
+    told += done(entries[place])
     indent = "  " * depth
     lines = [f"{indent}{name(of)}  {spelling.detail(of)}".rstrip(), *(f"{indent}  | {k:<5}  {v}" for k, v in told)]
-    for child in of.children:
-        lines += tree(child, spelling, depth + 1)
+    for child, below in zip(of.children, entries[place]["inputs"], strict=True):
+        lines += tree(child, spelling, entries, below, depth + 1)
     return lines
+
+
+def done(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What an operator did and holds, where that is known."""
+    lines = []
+    if "rows" in entry and entry["rows"]["in"]["sum"] is not None:
+        told = (f"{way} {_count(of['last'])} ({_count(of['sum'])})" for way, of in entry["rows"].items())
+        lines.append(("rows", ", ".join(told)))
+    for held in entry.get("arrangements", ()):
+        lines.append(("holds", f"{held['rows']:,} rows, {held['bytes']:,} bytes, of {held['of']}"))
+    return lines
+
+
+def _count(rows: int | None) -> str:
+    return "?" if rows is None else f"{rows:,}"

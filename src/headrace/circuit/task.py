@@ -32,8 +32,8 @@ class Step:
     ``log``, ``refs``, ``after``, ``upto``: the range of commits; ``instants``: "one" (all transactions of the
     step form one instant) or "each"; ``runs``: live runs of each arrangement before the step, oldest first;
     ``feeds``: files with each relation's delta (or, when ``whole``, all of its contents); ``folder``: where
-    tasks write. ``counted``: whether they also write what their operators did, see ``work``; ``profiled``: when they
-    did what, see ``clocked``. ``bounded``: whether Spark bounds the bytes of each Arrow batch, see ``prepare``.
+    tasks write. ``profiled``: whether they also write when they did what, see
+    ``clocked``. ``bounded``: whether Spark bounds the bytes of each Arrow batch, see ``prepare``.
     """
 
     log: str
@@ -45,7 +45,6 @@ class Step:
     feeds: dict[str, list[str]]
     whole: bool
     folder: str
-    counted: bool = False
     profiled: bool = False
     bounded: bool = True
 

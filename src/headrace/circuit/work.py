@@ -1,7 +1,8 @@
-"""What the operators of a step did: rows that each passed on, and rows of kept state that each read. Only where asked.
+"""What the operators of a step did: rows that each passed on, and rows of kept state that each read.
 
 Every operator of a circuit counts under a key of its own: ``Passed`` stands behind it, and its reads of arrangements
-name it as the reader. What a stage's process has counted goes into a file of the step's folder.
+name it as the reader. What a stage's process has counted goes into a file of the step's folder. Where only Spark makes
+the rows, counting them would be one more crossing into Python: that is done in tests alone (``Builder.counting``).
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ class Operator:
 
 @dataclass(slots=True)
 class Tally:
-    """What a step has counted: key -> rows passed on, reader -> rows read of what is kept."""
+    """What a step has counted: key -> rows passed on, reader -> rows read of what is kept. ``unseen``: the keys of
+    operators that worked without their rows being counted."""
 
     passed: Counter[str] = field(default_factory=Counter)
     read: Counter[str] = field(default_factory=Counter)
+    unseen: set[str] = field(default_factory=set)
 
     def add(self, folder: Path) -> None:
         """What the tasks of a job wrote into its folder."""
@@ -63,13 +66,10 @@ class Passed:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Around a stage's work: what was counted meanwhile, written down where the step asks for it."""
-    step = current()
-    if not step.counted:
-        yield
-        return
+    """Around a stage's work: what was counted meanwhile, written down."""
     before = Counter(_PASSED), Counter(READS)
     yield
     passed, read = (now - then for now, then in zip((_PASSED, READS), before, strict=True))
-    name = f"{FILES}{partition()}~{os.getpid()}~{os.urandom(6).hex()}"
-    (Path(step.folder) / name).write_bytes(orjson.dumps((passed, read)))
+    if passed or read:
+        name = f"{FILES}{partition()}~{os.getpid()}~{os.urandom(6).hex()}"
+        (Path(current().folder) / name).write_bytes(orjson.dumps((passed, read)))

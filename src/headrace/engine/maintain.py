@@ -22,6 +22,7 @@ from headrace.engine.aside import Aside
 from headrace.engine.backfill import Back, Backfill, Bases, base_sums, circuits, sync_names
 from headrace.engine.clock import Ticks, with_clock
 from headrace.engine.compile import Compiled, columns
+from headrace.engine.counted import Counted
 from headrace.engine.disk import refusal
 from headrace.engine.durable import Durable
 from headrace.engine.failures import Failed, Failures, Scene, disagreeing
@@ -58,7 +59,7 @@ class Maintainer:
         tell: Callable[[dict[str, Any]], None], *, counting: bool = False,
         refuses: Callable[[], Collection[str]] = frozenset,
     ) -> None:  # fmt: skip
-        """``counting``: each step's result also says what the operators did. ``refuses``: see ``Quarantine``."""
+        """``counting``: all operators count their rows, see ``Builder``. ``refuses``: see ``Quarantine``."""
         self.spark, self.folder, self.catalog, self.log, self.settings, self.tell = (
             spark, folder, catalog, log, settings, tell
         )  # fmt: skip
@@ -74,6 +75,7 @@ class Maintainer:
         self.aside = Aside(folder, catalog, self.kept, tell, WIDE_ROWS)
         self.program = Program(())
         self.stepper: Stepper | None = None
+        self.counted = Counted()
         self.number = 0
         self.frontier = 0
         self.durable = Durable(self.kept, catalog, settings.checkpoint_seconds)
@@ -99,6 +101,7 @@ class Maintainer:
             if not self.deepened(filled):
                 break
         self.kept.keep_only(self.stepper.frames.arrangements)
+        self.counted.keep_only(circuit.name for circuit in self.program.circuits)
         self.ticks.watch(self.program)
 
     def deepened(self, reached: Iterable[str]) -> bool:
@@ -223,6 +226,7 @@ class Maintainer:
             if not again:
                 self.quarantine.check(result.refused, self.tables, after, upto)
             self.kept.add(result.runs)
+            self.counted.add(number, after, result.tally)
             self.durable.ran(time.monotonic() - began)
             return result
 
@@ -332,11 +336,11 @@ class Maintainer:
                     why=self.failures.reason(edited, broken),
                     next="edit the view, then `headrace apply`; the version before goes on",
                 )  # fmt: skip
-        durable = self.durable.now()
+        durable, now_us = self.durable.now(), time.time_ns() // 1000
         with self.catalog.transaction():
-            self.catalog.record_step(number, self.frontier, commit, StepShape(), time.time_ns() // 1000)
+            self.catalog.record_step(number, self.frontier, commit, StepShape(), now_us)
             for name in dropped:
-                self.catalog.drop_view(name)
+                self.catalog.drop_view(name, commit, now_us)
             for name in other:
                 self.catalog.put_relation(self.catalog.relations()[name][0], tables[name])
             caught_up = []
@@ -352,7 +356,7 @@ class Maintainer:
                     if name in records and records[name].feed == compiled.feed:
                         caught_up.append(self.backfill.caught_up(record, number, paths))
                     self.catalog.put_base(compiled.feed, number, commit, paths, rows, base_sums(paths))
-                self.catalog.put_view(record)
+                self.catalog.put_view(record, now_us)
                 if name in broken:
                     self.catalog.put_error_rows(name, compiled.schema.version, broken[name].rows)
             self.catalog.publish(number, caught_up, time.time_ns() // 1000)

@@ -17,17 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.catalog.store import ANEW, HELD
-from headrace.circuit.explain import explain, operators
+from headrace.circuit.explain import operators
 from headrace.circuit.prepare import starting_workers
 from headrace.engine import attach, backup, check_sink, rebuild, recompute, stopping
 from headrace.engine.altered import altered, cannot_go_on, check_types
 from headrace.engine.backlog import backlog_of
-from headrace.engine.compile import Compilation, Compiled, Compiler, columns
+from headrace.engine.compile import Compilation, Compiled, Compiler
 from headrace.engine.connectors import check, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.disk import refusal, telling
 from headrace.engine.door import Door
 from headrace.engine.drop import drop
+from headrace.engine.explained import explained
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.heard import Heard
@@ -431,9 +432,7 @@ class Pipeline:
 
     def explain(self, view: str) -> dict[str, Any]:
         """Operators of a view: what each does, its rule, what it keeps, what bounds that, and its cost."""
-        compiled = self.view(view)
-        named = columns(self.maintainer.tables, self.maintainer.views.values())
-        return explain(view, compiled.definition.sql, compiled.root, self.maintainer.kept.size, named)
+        return explained(self, view)
 
     def view(self, name: str) -> Compiled:
         if name not in self.maintainer.views:

@@ -161,9 +161,10 @@ class Frames:
         self, spark: SparkSession, program: Program, read_range: ReadRange, partitions: int, filled: Iterable[str] = (),
         *, counting: bool = False,
     ) -> None:  # fmt: skip
-        """``filled``: arrangements that others write, or have written. ``counting``: operators tell what they do."""
+        """``filled``: arrangements that others write, or have written. ``counting``: all operators count their rows."""
         self.counting = counting
         self.operators: dict[str, list[Operator]] = {}  # of each circuit, inputs first
+        self.unseen: dict[tuple[str, bool], set[str]] = {}  # by circuit and whether it is wide: see ``Builder``
         self.spark, self.program, self.read_range, self.partitions = spark, program, read_range, partitions
         self.table_keys = {
             c.name: tuple(c.relation.names.index(k) for k in c.relation.key)
@@ -183,7 +184,10 @@ class Frames:
         """
         narrow = self._narrow[circuit.name]
         dealt = self.deal_all or not (narrow.made or stateless(circuit))
-        return self.build(circuit, wide=True).frame if wide and dealt else narrow.frame
+        if wide and dealt:
+            return self.build(circuit, wide=True).frame
+        self.unseen[circuit.name, wide] = self.unseen[circuit.name, False]
+        return narrow.frame
 
     def at_once(self, names: set[str]) -> DataFrame | None:
         """These circuits in one task, many views in several; None when one needs Spark for more than a task."""
@@ -208,6 +212,7 @@ class Frames:
             self.spark, circuit.name, shape, self.owners, self.read_range, self.table_keys, counting=self.counting
         )
         self.operators[circuit.name] = builder.operators
+        self.unseen[circuit.name, wide] = builder.unseen
         if circuit.relation is not None:
             self.used[circuit.name] = {TABLE + circuit.relation.name}
             return table.circuit(builder, circuit.relation)

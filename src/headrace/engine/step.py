@@ -194,7 +194,7 @@ class Stepper:
         """The step's description in a file never named so before: workers keep what they read by its path."""
         path = folder / f"step.{time.time_ns()}.json"
         profiled = recorder() is not None
-        replace(step, folder=str(folder), counted=self.frames.counting, profiled=profiled).write(path)
+        replace(step, folder=str(folder), profiled=profiled).write(path)
         return path
 
     def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
@@ -214,6 +214,7 @@ class Stepper:
             for number, circuit in enumerate(circuits):
                 self.job([circuit], step, f"{name}.{number}", wide, Result(0))
             raise
+        result.tally.unseen |= {key for c in circuits for key in self.frames.unseen.get((c.name, wide), ())}
         return self.collect(rows, folder, result)
 
     def persisting(self, plan: Prepared, step: Step, name: str) -> tuple[Path, list[Written]]:
@@ -237,8 +238,7 @@ class Stepper:
             if path.name.startswith(OUTPUT):
                 continue
             (result.refused if path.name.startswith(REFUSED) else result.runs).append(path)
-        if self.frames.counting:
-            result.tally.add(folder)
+        result.tally.add(folder)
         return [(file.circuit, file.path) for file in rows]
 
     def prepared(self, names: frozenset[str], shape: str, made: Callable[[], DataFrame | None]) -> Prepared | None:

@@ -50,9 +50,8 @@ def _unrolled(
         for child in node.children:
             children.append((yield from _unrolled(child, goes_on, begun)))
         return with_children(node, children)
-    levels_read = [leaf.relation for leaf in node.walk() if isinstance(leaf, Feed) and loop_of(leaf.relation)]
-    nearest = max(levels_read, key=len, default="")  # the name of an inner loop holds those of the outer ones
-    loop = LOOP + node.fingerprint + (OF + nearest.removeprefix(LOOP) if nearest else "")
+    feed = as_feed(node)
+    loop = feed.relation.rpartition(":")[0]
     if loop not in begun:
         begun.add(loop)
         anchor = yield from _unrolled(node.anchor, goes_on, begun)
@@ -62,7 +61,22 @@ def _unrolled(
                 break
             body = yield from _unrolled(over(node.body, named(loop, level - 1)), goes_on, begun)
             yield named(loop, level), body
-    return Feed(node.types, node.nullables, f"{loop}:{ALL}", tuple(range(len(node.types))))
+    return feed
+
+
+def as_feed(loop: Loop) -> Feed:
+    """What reads all levels of a loop."""
+    levels_read = [leaf.relation for leaf in loop.walk() if isinstance(leaf, Feed) and loop_of(leaf.relation)]
+    nearest = max(levels_read, key=len, default="")  # the name of an inner loop holds those of the outer ones
+    name = LOOP + loop.fingerprint + (OF + nearest.removeprefix(LOOP) if nearest else "")
+    return Feed(loop.types, loop.nullables, f"{name}:{ALL}", tuple(range(len(loop.types))))
+
+
+def without_loops(node: Node) -> Node:
+    """The node as its circuit has it: its loops, each a circuit of its own, as feeds."""
+    if isinstance(node, Loop):
+        return as_feed(node)
+    return with_children(node, [without_loops(child) for child in node.children])
 
 
 def named(loop: str, level: int) -> str:

@@ -56,6 +56,15 @@ def view(who: Who, project: Project, name: Name) -> Response:
 
 
 @router.get(
+    "/views/{name}/versions",
+    responses={200: {"model": shapes.Versions}},
+    summary="What the view was before: each version's SQL, and when it came and went",
+)
+def versions(project: Project, name: Name) -> Response:
+    return answers.json(described.versions(project.path, name))
+
+
+@router.get(
     "/views/{name}/rows", responses={200: {"model": shapes.Rows}}, summary="Rows by filter, in an order, a page of them"
 )
 def rows(

@@ -1,0 +1,139 @@
+"""Goal: `explain` tells what each operator of a running view did and holds: the rows of the last step and of all, its state.
+
+Method: a project at work in this process; oracle: the rows that the test pushes, counted by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headrace.catalog.project import read
+from headrace.engine.counted import Counter
+from headrace.engine.pipeline import Pipeline
+from headrace.model.errors import HeadraceError
+from headrace.serve import described
+from project_folder import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+TABLES = {
+    "customers": {"columns": {"id": "int", "region": "string"}, "key": ["id"]},
+    "orders": {"columns": {"id": "int", "customer": "int", "amount": "int"}, "key": ["id"]},
+    "edges": {"columns": {"a": "int", "b": "int"}, "key": ["a", "b"]},
+}
+TOTALS = "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
+VIEWS = {
+    "revenue": "SELECT region, sum(amount) AS total FROM orders JOIN customers c ON c.id = customer GROUP BY region",
+    "rich": f"SELECT customer FROM ({TOTALS}) WHERE total > 100",
+    "poor": f"SELECT customer FROM ({TOTALS}) WHERE total < 10",
+    "both": "SELECT id FROM orders UNION ALL SELECT id FROM customers",
+    "reach": "WITH RECURSIVE r(a, b) AS (SELECT a, b FROM edges UNION ALL"
+    " SELECT r.a, e.b FROM r JOIN edges e ON e.a = r.b) SELECT * FROM r",
+}
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+    project = ProjectFolder(tmp_path_factory.mktemp("counted") / "shop")
+    project.settings()
+    project.source("shop", "http", port=0, tables=TABLES)
+    for name, sql in VIEWS.items():
+        project.view(name, sql)
+    made = Pipeline(read(project.path))
+    made.start()
+    yield made
+    made.stop()
+
+
+def push(pipeline: Pipeline, table: str, *rows: dict[str, Any]) -> None:
+    pipeline.wait_for(pipeline.push("shop", [{"table": table, "op": "insert", "row": row} for row in rows]))
+
+
+def rows(pipeline: Pipeline, view: str) -> dict[str, tuple[Any, ...]]:
+    """Operator -> (in, out) of the last step, then of all."""
+    told = pipeline.explain(view)["operators"]
+    return {
+        f"{o['name']} {o['detail'].split(':')[0]}" if o["name"] == "read" else o["name"]: tuple(
+            o["rows"][way][when] for when in ("last", "sum") for way in ("in", "out")
+        )
+        for o in told
+    }
+
+
+def test_rows_and_state_of_every_operator(pipeline: Pipeline) -> None:
+    untouched = pipeline.explain("revenue")
+    assert untouched["counted_from"] is None
+    assert {o["rows"]["out"]["sum"] for o in untouched["operators"]} == {None}
+
+    push(pipeline, "customers", *({"id": i, "region": "north" if i < 3 else "south"} for i in range(5)))
+    push(pipeline, "orders", *({"id": i, "customer": i % 5, "amount": 7} for i in range(10)))
+    push(pipeline, "orders", {"id": 10, "customer": 0, "amount": 200}, {"id": 11, "customer": 99, "amount": 1})
+    told = rows(pipeline, "revenue")
+    assert told["read orders"] == (2, 2, 12, 12)
+    assert told["read customers"] == (0, 0, 5, 5)
+    assert told["inner join"] == (2, 1, 17, 11)  # nobody is customer 99
+    # A group's old row goes as its new one comes.
+    assert told["aggregate"] == (1, 2, 11, 4)
+    assert told["read orders"][3] + told["read customers"][3] == told["inner join"][2]
+    # Both read the same aggregate, which is made, and kept, once.
+    for view in ("rich", "poor"):
+        assert rows(pipeline, view)["aggregate"] == (2, 3, 12, 8), view
+    rich, poor = rows(pipeline, "rich"), rows(pipeline, "poor")
+    assert rich["filter"] == (3, 1, 8, 1)
+    assert poor["filter"] == (3, 1, 8, 1)
+    assert rows(pipeline, "both")["union"] == (2, 2, 17, 17)
+
+    explained = pipeline.explain("revenue")
+    join = next(o for o in explained["operators"] if o["name"] == "inner join")
+    aggregate = next(o for o in explained["operators"] if o["name"] == "aggregate")
+    assert [explained["operators"][i]["name"] for i in aggregate["inputs"]] == ["project"]
+    held = {a["of"]: a["rows"] for a in join["arrangements"]}
+    assert held == {"this view": 12, "table customers": 5}
+    assert [(a["of"], a["bytes"] > 0) for a in aggregate["arrangements"]] == [("this view", True)]
+    shared = next(o for o in pipeline.explain("rich")["operators"] if o["name"] == "aggregate")
+    assert [a["of"] for a in shared["arrangements"]] == ["a shared subquery"]
+    assert join["rows"]["read"] == {"last": 1, "sum": 5 + 1}  # customers found
+    assert f"in 2 ({12 + 5}), out 1 (11), read" in explained["text"]
+    assert "holds  5 rows," in explained["text"] and "of table customers" in explained["text"]
+
+
+def test_a_recursive_query_counts_all_its_levels(pipeline: Pipeline) -> None:
+    push(pipeline, "edges", *({"a": i, "b": i + 1} for i in range(3)))
+    told = rows(pipeline, "reach")
+    assert told["recursion"][3] == 3 + 2 + 1
+    assert told["inner join"] == (6 + 3 * 3, 3, 6 + 3 * 3, 3)  # each of three levels reads the edges
+    since = pipeline.explain("reach")["counted_from"]
+    push(pipeline, "edges", {"a": 3, "b": 4})
+    assert rows(pipeline, "reach")["recursion"] == (4, 4, 6 + 4, 6 + 4)
+    assert pipeline.explain("reach")["counted_from"] == since
+
+
+def test_an_edited_view_is_counted_anew_and_its_versions_are_told(pipeline: Pipeline) -> None:
+    path = pipeline.project.path
+    before = described.versions(path, "REVENUE")
+    assert before["view"] == "revenue"
+    assert [(v["version"], v["state"], v["sql"].strip()) for v in before["versions"]] == [(1, "live", VIEWS["revenue"])]
+    edited = "SELECT region, max(amount) AS most FROM orders JOIN customers c ON c.id = customer GROUP BY region"
+    ProjectFolder(path).view("revenue", edited)
+    pipeline.apply(read(path))
+    assert pipeline.explain("revenue")["counted_from"] is None
+    push(pipeline, "orders", {"id": 12, "customer": 1, "amount": 5})
+    assert rows(pipeline, "revenue")["read orders"] == (1, 1, 1, 1)
+    now, first = described.versions(path, "revenue")["versions"]
+    assert (now["version"], now["state"], now["sql"].strip()) == (2, "live", edited)
+    assert [column["name"] for column in now["columns"]] == ["region", "most"]
+    assert (first["state"], first["gone_commit"], first["gone_at"]) == ("gone", now["came_commit"], now["came_at"])
+    assert first["came_commit"] < now["came_commit"] and first["came_at"] < now["came_at"]
+    with pytest.raises(HeadraceError, match="there is no view 'revenues'"):
+        described.versions(path, "revenues")
+
+
+def test_what_spark_made_uncounted_is_not_guessed() -> None:
+    counter = Counter()
+    counter.add(1, 5)
+    counter.add(2, None)
+    counter.add(3, 7)
+    assert (counter.last, counter.sum) == (7, None)
