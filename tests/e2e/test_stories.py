@@ -222,6 +222,8 @@ def test_follow_the_lineage(page: Page) -> None:
     graph.get_by_role("link", name="revenue view").hover()
     picture(page, "lineage_pointed")
     graph.get_by_role("link", name="revenue view").click()
+    panel = page.get_by_role("complementary", name="columns of revenue")
+    panel.get_by_role("link", name="Open revenue").click()
     expect(page.get_by_role("heading", name="revenue")).to_be_visible()
 
 

@@ -19,6 +19,7 @@ import type {
   Top,
   Transaction,
   Verdict,
+  Version,
   View,
 } from './shapes'
 
@@ -29,10 +30,13 @@ export const me = (signal?: AbortSignal) => ask<Me>('me', { signal })
 export const status = (signal?: AbortSignal) => ask<Status>('status', { signal })
 export const top = (signal?: AbortSignal) => ask<Top>('top', { signal })
 export const lineage = (signal?: AbortSignal) => ask<Lineage>('lineage', { signal })
+export const columns = (signal?: AbortSignal) => ask<Lineage>('lineage?columns=true', { signal })
 
 export const view = (name: string, signal?: AbortSignal) => ask<View>(path('views', name), { signal })
 export const explain = (name: string, signal?: AbortSignal) =>
   ask<Explained>(path('views', name, 'explain'), { signal })
+export const versions = (name: string, signal?: AbortSignal) =>
+  ask<{ versions: Version[] }>(path('views', name, 'versions'), { signal })
 export const rows = (name: string, asked: [string, string][], signal?: AbortSignal) =>
   ask<Answer>(path('views', name, 'rows') + query(asked), { signal })
 export const search = (name: string, q: string, signal?: AbortSignal) =>

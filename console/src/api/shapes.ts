@@ -77,9 +77,23 @@ export interface Top {
   files: { name: string; files: number; disk: number; memory: number }[]
 }
 
+export interface ColumnOf {
+  relation: string
+  column: string
+}
+
+/** A column of a table or view; `value`: those it is computed from, `rows`: those that decide which rows go into it. */
+export interface Traced extends ColumnOf {
+  type: string
+  value: ColumnOf[]
+  rows: ColumnOf[]
+}
+
 export interface Lineage {
   nodes: { id: string; kind: string; name: string; state: string }[]
   edges: { from: string; to: string }[]
+  /** Upstream first; where they were asked for. */
+  columns?: Traced[]
 }
 
 export interface View {
@@ -120,10 +134,48 @@ export interface Found {
   hits: { score: number; copies: number; row: Row; snippets: Snippet[] }[]
 }
 
+/** Rows of the last step that reached the view, and since `counted_from`. */
+export interface Counted {
+  last: number | null
+  sum: number | null
+}
+
+export interface Operator {
+  id: number
+  /** The operators whose rows it takes. */
+  inputs: number[]
+  name: string
+  detail: string
+  rule: string
+  state: string
+  bound: string
+  cost: string
+  /** `read`: of what is kept. Null where Spark computes it together with its neighbour. */
+  rows: { in: Counted; out: Counted; read: Counted }
+  /** `of`: who writes it. */
+  arrangements: { name: string; rows: number; bytes: number; runs: number; of: string }[]
+}
+
 export interface Explained {
-  operators: { name: string; detail: string; rule: string; state: string; bound: string; cost: string }[]
+  /** Leaves first. */
+  operators: Operator[]
+  /** Of all views together. */
   state: { rows: number; bytes: number }
+  /** A commit; null before anything was counted. */
+  counted_from: number | null
   text: string
+}
+
+export interface Version {
+  version: number
+  state: string
+  sql: string
+  columns: Column[]
+  key: string[]
+  came_commit: number
+  came_at: string | null
+  gone_commit: number | null
+  gone_at: string | null
 }
 
 export interface Weighted {
