@@ -98,9 +98,13 @@ def test_changes_as_they_come(page: Page, shop: ServedProject) -> None:
     commit = shop.push(
         orders={"upsert": [{"id": 12, "customer_id": 1, "amount": "0.10", "placed_at": "2026-03-02T09:00:00Z"}]}
     ).json()["commit"]
-    change = page.get_by_label("changes, newest first").locator("li").first
+    change = page.get_by_label("changes, newest last").locator("li").last
     expect(change).to_contain_text(f"commit {commit:,}")
     assert cells(change.locator("table")) == [["−", "north", "1", "19.90"], ["+", "north", "2", "20.00"]]
+    for number in range(12):  # more than the window holds: the newest stays in sight
+        shop.push(orders={"upsert": [{"id": 12, "customer_id": 1, "amount": f"{number}.00"}]})
+    expect(change).to_contain_text(f"commit {commit + 12:,}")
+    expect(change).to_be_in_viewport()
 
 
 @pytest.fixture
