@@ -20,6 +20,9 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
+
+from headrace.api import shapes
 
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -140,3 +143,21 @@ def test_a_port_that_is_configured_and_taken_keeps_it_from_starting(tmp_path: Pa
     assert done.returncode == 1
     error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
     assert (error["code"], error["where"]) == ("api.port", "headrace.yaml: api.port") and str(port + 1) in error["next"]
+
+
+def test_operators_columns_and_versions_of_a_view_are_told(running: Running) -> None:
+    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
+    with httpx.Client(base_url=f"{running.url}/api", headers=owner, timeout=WAIT_S) as client:
+        told = TypeAdapter(shapes.Lineage).validate_python(client.get("/lineage?columns=true").json())
+        one = TypeAdapter(shapes.ColumnLineage).validate_python(client.get("/views/Revenue/lineage").json())
+        (revenue,) = [column for column in told.columns if (column.relation, column.column) == ("revenue", "revenue")]
+        (same,) = [column for column in one.columns if column.column == "revenue"]
+        assert (revenue.value, revenue.rows) == (same.value, same.rows) and revenue.value and revenue.rows
+        assert {f"table:{place.relation}" for place in revenue.value} <= {node.id for node in told.nodes}
+        assert client.get("/lineage").json().keys() == {"nodes", "edges"}
+        assert client.get("/views/revenues/lineage").json()["code"] == "view.unknown"
+        versions = TypeAdapter(shapes.Versions).validate_python(client.get("/views/revenue/versions").json()).versions
+        assert [(v.version, v.state, v.gone_at) for v in versions] == [(1, "live", None)] and versions[0].came_at
+        explained = client.get("/views/revenue/explain").json()
+        assert {"in", "out", "read"} == explained["operators"][-1]["rows"].keys()
+        assert explained["operators"][0]["rows"]["out"]["sum"] > 0

@@ -206,7 +206,7 @@ def test_answers_have_the_forms_of_the_contract(client: httpx.Client) -> None:
     for path, form in (
         ("health", shapes.Health), ("me", shapes.Me), ("lineage", shapes.Lineage), ("views/sums", shapes.WholeView),
         ("views/sums/rows", shapes.Rows), ("feeds", list[shapes.Feed]), ("tokens", list[shapes.Token]),
-        ("feeds/sums/transactions", list[shapes.Transaction]),
+        ("feeds/sums/transactions", list[shapes.Transaction]), ("views/SUMS/versions", shapes.Versions),
     ):  # fmt: skip
         TypeAdapter(form).validate_python(client.get(f"/api/{path}").json())
     TypeAdapter(shapes.Rows).validate_python(client.post("/api/sql", json={"sql": "SELECT 1 AS a"}).json())

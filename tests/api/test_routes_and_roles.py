@@ -24,7 +24,7 @@ LEAST = {
     "GET /lineage": "viewer", "GET /metrics": "viewer", "GET /top": "viewer", "GET /frontier": "viewer",
     "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/versions": "viewer",
     "GET /views/{name}/rows": "viewer",
-    "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/search": "viewer", "GET /views/{name}/explain": "viewer",
+    "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/search": "viewer", "GET /views/{name}/explain": "viewer", "GET /views/{name}/lineage": "viewer",
     "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
     "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",

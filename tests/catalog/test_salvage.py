@@ -131,5 +131,5 @@ def test_killed_at_any_rename_it_is_all_there_after(
 def test_what_is_no_database_any_more_is_all_lost(project: Path) -> None:
     path = project / ".headrace/catalog.db"
     path.write_bytes(b"\0" * 8192)
-    assert len(salvage(path)) == 7
+    assert len(salvage(path)) == 8
     Catalog(path).close()

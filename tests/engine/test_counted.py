@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from headrace.catalog.project import read
+from headrace.control import columns
+from headrace.control.running import Running
 from headrace.engine.counted import Counter
 from headrace.engine.pipeline import Pipeline
 from headrace.model.errors import HeadraceError
@@ -29,6 +31,8 @@ VIEWS = {
     "revenue": "SELECT region, sum(amount) AS total FROM orders JOIN customers c ON c.id = customer GROUP BY region",
     "rich": f"SELECT customer FROM ({TOTALS}) WHERE total > 100",
     "poor": f"SELECT customer FROM ({TOTALS}) WHERE total < 10",
+    "big": "SELECT region, total AS t FROM revenue WHERE total > 10",
+    "many": "SELECT count(*) AS n FROM big",
     "both": "SELECT id FROM orders UNION ALL SELECT id FROM customers",
     "reach": "WITH RECURSIVE r(a, b) AS (SELECT a, b FROM edges UNION ALL"
     " SELECT r.a, e.b FROM r JOIN edges e ON e.a = r.b) SELECT * FROM r",
@@ -111,12 +115,57 @@ def test_a_recursive_query_counts_all_its_levels(pipeline: Pipeline) -> None:
     assert pipeline.explain("reach")["counted_from"] == since
 
 
+def test_columns_are_traced_through_views(pipeline: Pipeline) -> None:
+    running, status = Running(pipeline, pipeline.project.path), {"sinks": [{"name": "store", "views": ["many"]}]}
+
+    def ask(relation: str, reach: str = "direct") -> dict[str, Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pipeline, "status", lambda: status)
+            return columns.run(running, {"relation": relation, "reach": reach}, lambda told: None)
+
+    def spelled(places: list[dict[str, str]]) -> list[str]:
+        return [f"{p['relation']}.{p['column']}" + (f" by {p['by']}" if "by" in p else "") for p in places]
+
+    joined = ["customers.id", "orders.customer"]
+    region, total = ask("revenue")["columns"]
+    assert (region["column"], spelled(region["value"]), spelled(region["rows"])) == (
+        "region",
+        ["customers.region"],
+        joined,
+    )
+    assert (total["type"], spelled(total["value"])) == ("bigint", ["orders.amount"])
+    assert spelled(total["rows"]) == ["customers.id", "customers.region", "orders.customer"]
+    assert spelled(total["into"]) == ["big.region by rows", "big.t by value"]
+    assert (ask("revenue")["sinks"], ask("many")["sinks"]) == ([], ["store"])
+
+    (n,) = ask("MANY")["columns"]
+    assert (n["value"], n["rows"]) == ([], [])  # it reads no column of the view that it counts
+    through = ask("many", "all")
+    everything = ["customers.id", "customers.region", "orders.amount", "orders.customer"]
+    assert spelled(through["columns"][0]["rows"]) == everything
+    t = ask("big", "all")["columns"][1]
+    assert (spelled(t["value"]), spelled(t["rows"])) == (
+        ["orders.amount"],
+        [p for p in everything if p != "orders.amount"],
+    )
+
+    orders = ask("orders", "all")
+    amount = orders["columns"][2]
+    assert (orders["kind"], orders["rows"], orders["sinks"], amount["value"]) == ("table", [], ["store"], [])
+    into = set(spelled(amount["into"]))
+    assert {"revenue.total by value", "big.t by value", "big.region by rows", "many.n by rows"} <= into
+    assert "revenue.region by rows" not in into and "reach.a by rows" not in into
+    assert spelled(ask("edges")["columns"][0]["into"]) == ["reach.a by value", "reach.b by rows"]
+    with pytest.raises(HeadraceError, match=r"view\.unknown"):
+        ask("orderz")
+
+
 def test_an_edited_view_is_counted_anew_and_its_versions_are_told(pipeline: Pipeline) -> None:
     path = pipeline.project.path
     before = described.versions(path, "REVENUE")
     assert before["view"] == "revenue"
     assert [(v["version"], v["state"], v["sql"].strip()) for v in before["versions"]] == [(1, "live", VIEWS["revenue"])]
-    edited = "SELECT region, max(amount) AS most FROM orders JOIN customers c ON c.id = customer GROUP BY region"
+    edited = "SELECT region, max(amount) AS total, count(*) AS n FROM orders JOIN customers c ON c.id = customer GROUP BY region"
     ProjectFolder(path).view("revenue", edited)
     pipeline.apply(read(path))
     assert pipeline.explain("revenue")["counted_from"] is None
@@ -124,7 +173,7 @@ def test_an_edited_view_is_counted_anew_and_its_versions_are_told(pipeline: Pipe
     assert rows(pipeline, "revenue")["read orders"] == (1, 1, 1, 1)
     now, first = described.versions(path, "revenue")["versions"]
     assert (now["version"], now["state"], now["sql"].strip()) == (2, "live", edited)
-    assert [column["name"] for column in now["columns"]] == ["region", "most"]
+    assert [column["name"] for column in now["columns"]] == ["region", "total", "n"]
     assert (first["state"], first["gone_commit"], first["gone_at"]) == ("gone", now["came_commit"], now["came_at"])
     assert first["came_commit"] < now["came_commit"] and first["came_at"] < now["came_at"]
     with pytest.raises(HeadraceError, match="there is no view 'revenues'"):

@@ -14,7 +14,7 @@ from headrace.governance.principal import PATTERN, Principal, allowed, local, re
 from headrace.governance.roles import RULES, Action, Role
 from headrace.model.errors import HeadraceError
 
-VIEWER = "read show sql wait status frontier top explain"
+VIEWER = "read show sql wait status frontier top explain lineage"
 EDITOR = "plan apply drop quarantine_fix quarantine_replay quarantine_drop query_add query_change query_remove"
 OPERATOR = "sink_pause sink_resume alert_replay alert_drop verify profile rebuild repair log_retain log_compact backup migrate stop"
 ADMIN = "token_list token_create token_revoke audit"
@@ -37,6 +37,7 @@ UNWRITTEN = [
     "frontier",
     "top",
     "explain",
+    "lineage",
     "plan",
     "verify",
     "profile",

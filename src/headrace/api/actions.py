@@ -25,6 +25,7 @@ ACTIONS: dict[str, Action | None] = {
     "GET /views/{name}/changes": Action.READ,
     "GET /views/{name}/search": Action.READ,
     "GET /views/{name}/explain": Action.EXPLAIN,
+    "GET /views/{name}/lineage": Action.LINEAGE,
     "GET /feeds": Action.READ,
     "GET /feeds/{name}/transactions": Action.READ,
     "POST /sql": Action.SQL,

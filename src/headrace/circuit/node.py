@@ -23,7 +23,8 @@ TRUE = LocalConstant(True, "boolean")
 class Expression:
     """A Catalyst expression rebound by position: the ``Column`` to build with, its text to compare with, its type.
 
-    ``local``: the same for Arrow, where it computes the same bits.
+    ``local``: the same for Arrow, bit by bit. ``reads``: the names of what its value is made of; ``decides``: of what
+    only says which rows go into it, as in a window.
     """
 
     column: Any = field(compare=False)
@@ -31,6 +32,8 @@ class Expression:
     type: str
     nullable: bool = True
     local: Local | None = field(default=None, compare=False)
+    reads: frozenset[str] = field(default=frozenset(), compare=False)
+    decides: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -423,9 +426,7 @@ class Single(Unary):
 @dataclass(frozen=True)
 class Threshold(Node):
     """The rows of ``left`` whose column ``value`` stands in ``comparison`` (<, <=, > or >=) to the one value that
-    ``right`` always has.
-
-    ``passes``: that value only grows, so that what it has passed never comes back.
+    ``right`` always has. ``passes``: that value only grows, so that what it has passed never comes back.
     """
 
     left: Node
@@ -448,10 +449,8 @@ class Threshold(Node):
 
 @dataclass(frozen=True)
 class Constant(Node):
-    """A leaf whose rows are there from a view's first step on and never change.
-
-    ``rows``: a table of columns ``c0 ..``, or the numbers of one column; ``digest`` tells two of them apart.
-    """
+    """A leaf whose rows never change: ``rows``, a table of columns ``c0 ..``, or the numbers of one column; ``digest``
+    tells two of them apart."""
 
     rows: Any = field(compare=False)
     digest: str

@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
     "Run a project": ("doctor", "plan", "up", "apply", "status", "pause", "resume", "stop"),
     "Read views": ("views", "show", "watch", "search", "queries", "sql", "wait", "frontier", "groups"),
-    "Look closer": ("explain", "profile", "top", "verify", "repair", "test", "log", "quarantine", "alerts"),
+    "Look closer": ("explain", "lineage", "profile", "top", "verify", "repair", "test", "log", "quarantine", "alerts"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
     "Give access": ("token", "audit"),
     "Remove": ("drop",),

@@ -13,6 +13,7 @@ from headrace.catalog.project import STATE, read
 from headrace.control import (
     apply,
     backup,
+    columns,
     drop,
     explain,
     frontier,
@@ -49,6 +50,7 @@ VERBS: dict[str, Verb] = {
     "drop": drop.run,
     "explain": explain.run,
     "frontier": frontier.run,
+    "lineage": columns.run,
     "log_compact": log_retain.run,
     "log_retain": log_retain.run,
     "migrate": migrate.run,
@@ -69,8 +71,14 @@ VERBS: dict[str, Verb] = {
     "verify": verify.run,
     "wait": wait.run,
 }
-ALONE = ("explain", "plan", "sql", "verify")  # these also work when nothing runs, at the cost of starting Spark
-BRIEF = ("explain", "plan")  # of these those that run no query over the data
+ALONE = (
+    "explain",
+    "lineage",
+    "plan",
+    "sql",
+    "verify",
+)  # these also work when nothing runs, at the cost of starting Spark
+BRIEF = ("explain", "lineage", "plan")  # of these those that run no query over the data
 CHANGING = (  # one at a time
     "apply", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
     "sink_pause", "sink_resume",

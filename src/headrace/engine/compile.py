@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.catalog.store import ViewRecord, feed_of
 from headrace.circuit.appended import only_comes, with_less_kept
 from headrace.circuit.handed import handed_type, has_months, taken_back
+from headrace.circuit.lineage import Lineage, lineage
 from headrace.circuit.node import (
     PREVIOUS,
     Aggregate,
@@ -63,6 +64,7 @@ class Compiled:
     reads: tuple[str, ...]
     fingerprint: str  # of its nodes, and of what they are computed by
     calls: tuple[str, ...] = ()  # functions of users, by their lower-case names
+    lineage: Lineage = field(default_factory=Lineage)  # of the columns of ``schema``
 
     @property
     def feed(self) -> str:
@@ -80,11 +82,12 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A view's text as nodes, with the columns of its result and those that are unique together."""
+    """A view's text as nodes, with the columns of its result, those unique together, and where they come from."""
 
     root: Node
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    lineage: Lineage
 
 
 class Compiler:
@@ -186,7 +189,7 @@ class Compiler:
         _check_names([name for name, _, _ in outputs], definition)
         result = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
         unique = unique_columns(root, keys, columns)
-        return Lowered(root, result, tuple(result[i].name for i in unique) if unique else ())
+        return Lowered(root, result, tuple(result[i].name for i in unique) if unique else (), lineage(root))
 
     def versioned(
         self, definition: ViewDefinition, admitted: Admitted, lowered: Lowered, known: ViewRecord | None
@@ -198,7 +201,9 @@ class Compiler:
             version = known.schema.version if same else known.schema.version + 1
         order = tuple(spelled(o.column, o.descending, o.nulls_last) for o in admitted.order)
         schema = ViewSchema(definition.name, version, lowered.columns, lowered.key, order)
-        return Compiled(definition, schema, lowered.root, admitted.relations, fingerprint, admitted.functions)
+        return Compiled(
+            definition, schema, lowered.root, admitted.relations, fingerprint, admitted.functions, lowered.lineage
+        )
 
     def optimized(self, definition: ViewDefinition) -> Any:
         try:

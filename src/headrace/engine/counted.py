@@ -80,7 +80,7 @@ def counted(
     for circuit in circuits:
         for operator in frames.operators[circuit]:
             made[operator.key.rsplit("/", 2)[1]].append(operator)
-    known = [counts.since[circuit] for circuit in circuits if circuit in counts.since]
+    since = counts.since.get(feed)
     step = max((counts.steps.get(circuit, 0) for circuit in circuits), default=0)
     entries, outs = list[dict[str, Any]](), list[Rows]()
     children = inputs(root)
@@ -98,10 +98,10 @@ def counted(
         rows = {"in": given if children[place] else out, "out": out, "read": read}
         names = dict.fromkeys(name for operator in operators for name in operator.arrangements)
         entries.append({
-            "rows": rows if known else dict.fromkeys(rows, UNKNOWN),
+            "rows": rows if since is not None else dict.fromkeys(rows, UNKNOWN),
             "arrangements": [_arrangement(name, feed, frames.owners, sizes[name]) for name in names if name in sizes],
         })  # fmt: skip
-    return min(known, default=None), entries
+    return since, entries
 
 
 def formed(root: Node, circuits: Iterable[str]) -> Iterator[tuple[Node, list[Node]]]:

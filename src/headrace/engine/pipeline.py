@@ -19,7 +19,7 @@ import pyarrow as pa
 from headrace.catalog.store import ANEW, HELD
 from headrace.circuit.explain import operators
 from headrace.circuit.prepare import starting_workers
-from headrace.engine import attach, backup, check_sink, rebuild, recompute, stopping
+from headrace.engine import attach, backup, check_sink, explained, lineage, rebuild, recompute, stopping
 from headrace.engine.altered import altered, cannot_go_on, check_types
 from headrace.engine.backlog import backlog_of
 from headrace.engine.compile import Compilation, Compiled, Compiler
@@ -28,7 +28,6 @@ from headrace.engine.deliver import Deliver
 from headrace.engine.disk import refusal, telling
 from headrace.engine.door import Door
 from headrace.engine.drop import drop
-from headrace.engine.explained import explained
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.heard import Heard
@@ -432,14 +431,17 @@ class Pipeline:
 
     def explain(self, view: str) -> dict[str, Any]:
         """Operators of a view: what each does, its rule, what it keeps, what bounds that, and its cost."""
-        return explained(self, view)
+        return explained.explained(self, view)
+
+    def lineage(self) -> dict[str, Any]:
+        """The columns that each column of each view comes from; see ``headrace.engine.lineage``."""
+        return lineage.lineage(self)
 
     def view(self, name: str) -> Compiled:
         if name not in self.maintainer.views:
             snapshot.known(self.catalog, name)
-            record = self.catalog.views()[name]
             raise HeadraceError(
-                "view.failed", f"view {name} has failed", why=record.reason,
+                "view.failed", f"view {name} has failed", why=self.catalog.views()[name].reason,
                 next="correct the row, or edit the view and `headrace apply`",
             )  # fmt: skip
         return self.maintainer.views[name]
@@ -483,7 +485,6 @@ class Pipeline:
 
     def drop(self, view: str) -> dict[str, Any]:
         """Drop a view here and in every sink; refused with the names of the views that read it."""
-
         return self.on_engine(partial(drop, self, view))
 
     def pause(self, sink: str, paused: bool) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Action(StrEnum):
     FRONTIER = "frontier"
     TOP = "top"
     EXPLAIN = "explain"
+    LINEAGE = "lineage"  # of columns
     PLAN = "plan"
     APPLY = "apply"
     DROP = "drop"
@@ -90,6 +91,7 @@ RULES: dict[Action, Rule] = {
     Action.FRONTIER: Rule(Role.VIEWER, changes=False),
     Action.TOP: Rule(Role.VIEWER, changes=False),
     Action.EXPLAIN: Rule(Role.VIEWER, changes=False),
+    Action.LINEAGE: Rule(Role.VIEWER, changes=False),
     Action.PLAN: Rule(Role.EDITOR, changes=False),
     Action.APPLY: Rule(Role.EDITOR),
     Action.DROP: Rule(Role.EDITOR),

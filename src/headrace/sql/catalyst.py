@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaMember
@@ -33,6 +34,7 @@ class Catalyst:
         self.unresolved = catalyst.analysis.UnresolvedAttribute
         self._list: Any = self.jvm.java.util.ArrayList  # once: every part of a class's name is a call over the bridge
         self.converters = self.jvm.scala.jdk.javaapi.CollectionConverters
+        self._reads, self._decides = set[str](), set[str]()  # positions that the expression under way has named
         self.to_column: Any = self.jvm.org.apache.spark.sql.classic.ExpressionUtils.column
 
     def seq(self, values: list[Any]) -> Any:
@@ -48,7 +50,15 @@ class Catalyst:
         return [seq.apply(i) for i in range(seq.size())]
 
     def attribute(self, name: str) -> Any:
+        self._reads.add(name)
         return self.unresolved(self.seq([name]))
+
+    @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """What is bound inside only decides which rows go into an expression."""
+        reads, self._reads = self._reads, self._decides
+        yield
+        self._reads = reads
 
     def rebind(
         self, expression: Any, names: Mapping[int, str], replace: Callable[[Any], Any | None] | None = None
@@ -83,13 +93,17 @@ class Catalyst:
         suffix: str = "",
     ) -> Expression:
         """A rebound expression as a value that nodes hold."""
+        around, (self._reads, self._decides) = (self._reads, self._decides), (set(), set())
         rebound = self.rebind(expression, names, replace)
+        (reads, decides), (self._reads, self._decides) = (self._reads, self._decides), around
         return Expression(
             Column(self.to_column(rebound)),
             renumbered(f"{rebound.toString()}:{literals(self, rebound)}{suffix}"),
             type_text(expression),
             bool(expression.nullable()),
             local(self, expression, names, replace),
+            frozenset(reads),
+            frozenset(decides),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from headrace.api import answers, shapes
 from headrace.api.project import Served, served
@@ -41,8 +41,13 @@ def frontier(project: Project) -> Response:
     responses={200: {"model": shapes.Lineage}},
     summary="Sources, tables, views and sinks, and what flows from which to which",
 )
-def lineage(project: Project) -> Response:
-    return answers.json(graph(project.verb("status")))
+def lineage(
+    project: Project, columns: Annotated[bool, Query(description="With the columns that each column is from")] = False
+) -> Response:
+    found = graph(project.verb("status"))
+    if columns:
+        found["columns"] = project.verb("lineage")["columns"]
+    return answers.json(found)
 
 
 @router.get("/sources", summary="Every source: its tables, position, state")

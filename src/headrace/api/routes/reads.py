@@ -99,6 +99,21 @@ def explain(project: Project, name: Name) -> Response:
     return answers.json(project.verb("explain", {"view": name}))
 
 
+@router.get(
+    "/views/{name}/lineage",
+    responses={200: {"model": shapes.ColumnLineage}},
+    summary="The columns that its columns come from, and what comes from them",
+)
+def lineage(
+    project: Project,
+    name: Name,
+    reach: Annotated[
+        Literal["direct", "all"], Query(description="all: up to columns of tables, down to all views and sinks")
+    ] = "direct",
+) -> Response:
+    return answers.json(project.verb("lineage", {"relation": name, "reach": reach}))
+
+
 class Asked(BaseModel, extra="forbid"):
     """A SELECT over views and tables."""
 

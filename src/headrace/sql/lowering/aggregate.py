@@ -48,7 +48,8 @@ def of_counted_rows(catalyst: Catalyst, names: dict[int, str]) -> Callable[[Any]
             return None
         chosen: Any = catalyst.attribute(Regroup.COUNTED)
         if expression.filter().isDefined():
-            chosen = catalyst.expressions.And(chosen, catalyst.rebind(expression.filter().get(), names))
+            with catalyst.deciding():
+                chosen = catalyst.expressions.And(chosen, catalyst.rebind(expression.filter().get(), names))
         function = catalyst.rebind(expression.aggregateFunction(), names)
         return function.toAggregateExpression(expression.isDistinct(), catalyst.jvm.scala.Option.apply(chosen))
 

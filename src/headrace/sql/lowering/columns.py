@@ -14,7 +14,7 @@ from headrace.sql.catalyst import Catalyst, singleton
 def column(catalyst: Catalyst, child: Node, i: int) -> Expression:
     """Column ``i`` of a node as it is."""
     made = Column(catalyst.to_column(catalyst.attribute(f"c{i}")))
-    return Expression(made, f"'c{i}:", child.types[i], child.nullables[i], Reference(f"c{i}"))
+    return Expression(made, f"'c{i}:", child.types[i], child.nullables[i], Reference(f"c{i}"), frozenset({f"c{i}"}))
 
 
 def columns(catalyst: Catalyst, child: Node, count: int) -> list[Expression]:

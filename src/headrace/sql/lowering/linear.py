@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from headrace.circuit.node import Expand, Expression, Feed, Filter, Generate, Union
+from headrace.circuit.node import Expand, Feed, Filter, Generate, Union
 from headrace.sql.build import Build
 from headrace.sql.catalyst import class_name, type_name, type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected, refusal
@@ -83,7 +84,7 @@ def generate(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     made = lowering.catalyst.expression(generator, names_of(ids), suffix=":outer" if plan.outer() else "")
     if plan.outer():
         outer = lowering.catalyst.expressions.GeneratorOuter(lowering.catalyst.rebind(generator, names_of(ids)))
-        made = Expression(type(made.column)(lowering.catalyst.to_column(outer)), made.text, made.type)
+        made = replace(made, column=type(made.column)(lowering.catalyst.to_column(outer)), nullable=True, local=None)
     # Ids the generator makes may shadow the child's (EXCEPT ALL keeps its column's id): the generator's win.
     made_ids = [a.exprId().id() for a in outputs]
     required = [i for i, known in enumerate(ids) if known in needed and known not in made_ids]

@@ -124,8 +124,9 @@ class _OverStretch:
             return None
         rebind, items, spec = self.catalyst.rebind, self.catalyst.items, expression.windowSpec()
         marks = [self.catalyst.attribute(n) for n in (VERSION, NEXT, Running.STRETCH)]
-        by = [rebind(e, self.names) for e in items(spec.partitionSpec())]
-        order = [rebind(e, self.names) for e in items(spec.orderSpec())]
+        with self.catalyst.deciding():
+            by = [rebind(e, self.names) for e in items(spec.partitionSpec())]
+            order = [rebind(e, self.names) for e in items(spec.orderSpec())]
         over = self.catalyst.expressions.WindowSpecDefinition(
             self.catalyst.seq(by + marks), self.catalyst.seq(order), rebind(spec.frameSpecification(), self.names)
         )

@@ -35,8 +35,9 @@ def window(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     def per_version(expression: Any) -> Any | None:
         if class_name(expression) != "WindowSpecDefinition":
             return None
-        rebound = [lowering.catalyst.rebind(e, names) for e in lowering.catalyst.items(expression.partitionSpec())]
-        order = [lowering.catalyst.rebind(e, names) for e in lowering.catalyst.items(expression.orderSpec())]
+        with lowering.catalyst.deciding():
+            rebound = [lowering.catalyst.rebind(e, names) for e in lowering.catalyst.items(expression.partitionSpec())]
+            order = [lowering.catalyst.rebind(e, names) for e in lowering.catalyst.items(expression.orderSpec())]
         frame = lowering.catalyst.rebind(expression.frameSpecification(), names)
         return lowering.catalyst.expressions.WindowSpecDefinition(
             lowering.catalyst.seq(rebound + versions), lowering.catalyst.seq(order), frame
