@@ -61,6 +61,11 @@ class Measured:
         self.page.goto(address)
         self.page.evaluate("window.shown")
 
+    def figures_of(self, address: str) -> Figures:
+        """Of the page there, once it shows what it is about."""
+        self.open(address)
+        return self.figures()
+
     def figures(self) -> Figures:
         """Of the page that was opened last, up to now."""
         painted, shown = self.page.evaluate("Promise.all([window.painted, window.shown])")

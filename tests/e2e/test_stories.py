@@ -180,6 +180,14 @@ def test_see_how_a_view_is_made(page: Page) -> None:
     page.get_by_role("link", name="Circuit").click()
     expect(page.get_by_text("inner join", exact=True)).to_be_visible()
     expect(page.get_by_text("the change x its partners", exact=True)).to_be_visible()
+    join = page.get_by_role("list", name="operators of revenue").get_by_role("listitem").filter(has_text="inner join")
+    expect(join).to_contain_text("keeps 2 rows")
+    passed = int(join.get_by_role("row", name="passed on").get_by_role("cell").nth(1).inner_text().replace(",", ""))
+    assert passed >= 2  # what was kept and what came since, as it was joined
+    page.get_by_role("link", name="Versions").click()
+    version = page.get_by_role("list", name="versions of revenue").locator("> li")
+    expect(version).to_have_count(1)
+    expect(version).to_contain_text("from commit 1")
 
 
 def test_ask_in_sql(page: Page, tmp_path: Path) -> None:
@@ -227,6 +235,12 @@ def test_follow_the_lineage(page: Page) -> None:
     picture(page, "lineage_pointed")
     graph.get_by_role("link", name="revenue view").click()
     panel = page.get_by_role("complementary", name="columns of revenue")
+    panel.get_by_role("link", name="revenue decimal").click()
+    from_table = page.get_by_role("region", name="revenue comes from").get_by_role("listitem")
+    expect(from_table.filter(has_text="amount")).to_have_text("amount")
+    expect(from_table.filter(has_text="region")).to_have_text("region decides which rows")
+    expect(graph.locator('a.node:not(.dim)[data-node="source:shop"]')).to_be_visible()
+    expect(graph.locator('a.node.dim[data-node="view:by_day"]')).to_be_visible()
     panel.get_by_role("link", name="Open revenue").click()
     expect(page.get_by_role("heading", name="revenue")).to_be_visible()
 
