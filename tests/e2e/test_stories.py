@@ -180,7 +180,11 @@ def test_see_how_a_view_is_made(page: Page) -> None:
     page.get_by_role("link", name="Circuit").click()
     expect(page.get_by_text("inner join", exact=True)).to_be_visible()
     expect(page.get_by_text("the change x its partners", exact=True)).to_be_visible()
-    join = page.get_by_role("list", name="operators of revenue").get_by_role("listitem").filter(has_text="inner join")
+    join = (
+        page.get_by_role("list", name="operators of revenue")
+        .get_by_role("listitem")
+        .filter(has_text="the change x its partners")
+    )
     expect(join).to_contain_text("keeps 2 rows")
     passed = int(join.get_by_role("row", name="passed on").get_by_role("cell").nth(1).inner_text().replace(",", ""))
     assert passed >= 2  # what was kept and what came since, as it was joined

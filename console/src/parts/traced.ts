@@ -1,5 +1,6 @@
 // What a column is made of and what is made of it, column by column, through all views.
-import type { ColumnOf, Traced } from '../api/shapes'
+import type { ColumnOf, Lineage, Traced } from '../api/shapes'
+import type { Edge } from './layered'
 
 /** How one column reaches another: its values are in it, or it only decides which rows are. */
 export type By = 'value' | 'rows'
@@ -44,5 +45,33 @@ function walked(start: string, next: Map<string, [string, By][]>): Reached {
     }
   }
   found.delete(start)
+  return found
+}
+
+/** The node of a table or view. */
+export const idOf = (relation: string, nodes: Lineage['nodes']) =>
+  nodes.find((node) => node.name === relation && (node.kind === 'view' || node.kind === 'table'))?.id
+
+/** Node -> those of its columns that are reached, with the chosen one; sources and sinks at the ends have none. */
+export function nodesOf(
+  chosen: { id: string; column: string },
+  reached: { from: Reached; into: Reached },
+  nodes: Lineage['nodes'],
+  edges: Edge[],
+): Map<string, string[]> {
+  const found = new Map([[chosen.id, [chosen.column]]])
+  for (const [way, near, far, end] of [
+    ['from', 'to', 'from', 'source:'],
+    ['into', 'from', 'to', 'sink:'],
+  ] as const) {
+    const passed = new Set([chosen.id])
+    for (const { relation, column } of [...reached[way].keys()].map(named)) {
+      const id = idOf(relation, nodes)
+      if (id === undefined) continue
+      passed.add(id)
+      found.set(id, [...(found.get(id) ?? []), column])
+    }
+    for (const edge of edges) if (passed.has(edge[near]) && edge[far].startsWith(end)) found.set(edge[far], [])
+  }
   return found
 }
