@@ -258,6 +258,21 @@ WORKLOADS = (
         ),
     ),
     Workload(
+        "console",
+        "The page of a project of 100 views, in a real browser",
+        ("benchmarks.console",),
+        ("--views", "10", "--seconds", "3"),
+        (
+            Figure("the overview, asked for to first painted", "painted_ms", "ms", most=1_000),
+            Figure("the overview, asked for to its data shown", "shown_ms", "ms", most=1_000),
+            Figure("the lineage of all views, asked for to drawn", "lineage_ms", "ms", most=1_000),
+            Figure("layout that moves by itself while these load", "shift", most=0.01),
+            Figure("layout that moves by itself while rows come", "live_shift", most=0.01),
+            Figure("errors in the browser's console", "errors", most=0),
+            Figure("requests to another origin", "elsewhere", most=0),
+        ),
+    ),
+    Workload(
         "search",
         "Search of 1,000,000 rows, and 10,000 stored queries",
         ("benchmarks.search",),

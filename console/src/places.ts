@@ -1,11 +1,18 @@
 import type { Component } from 'svelte'
+import Alerts from './pages/Alerts.svelte'
+import Audit from './pages/Audit.svelte'
 import Dashboards from './pages/Dashboards.svelte'
+import Feed from './pages/Feed.svelte'
 import Feeds from './pages/Feeds.svelte'
 import Lineage from './pages/Lineage.svelte'
 import Overview from './pages/Overview.svelte'
 import Quarantine from './pages/Quarantine.svelte'
+import Queries from './pages/Queries.svelte'
+import Query from './pages/Query.svelte'
 import Sinks from './pages/Sinks.svelte'
 import Sql from './pages/Sql.svelte'
+import Tokens from './pages/Tokens.svelte'
+import View from './pages/View.svelte'
 import Views from './pages/Views.svelte'
 
 export interface Place {
@@ -15,15 +22,23 @@ export interface Place {
   /** After `g`. */
   key: string
   page: Component
+  /** The page of one of its things, by the second part of the address. */
+  one?: Component<{ name: string }>
+  /** How many parts the address of one may have. Default: 2. */
+  parts?: number
 }
 
 export const PLACES: Place[] = [
   { part: '', title: 'Overview', key: 'o', page: Overview },
   { part: 'lineage', title: 'Lineage', key: 'l', page: Lineage },
-  { part: 'views', title: 'Views', key: 'v', page: Views },
-  { part: 'feeds', title: 'Feeds', key: 'f', page: Feeds },
+  { part: 'views', title: 'Views', key: 'v', page: Views, one: View, parts: 3 },
+  { part: 'feeds', title: 'Feeds', key: 'f', page: Feeds, one: Feed },
   { part: 'quarantine', title: 'Quarantine', key: 'q', page: Quarantine },
+  { part: 'queries', title: 'Stored queries', key: 'm', page: Queries, one: Query },
   { part: 'sinks', title: 'Sinks', key: 'k', page: Sinks },
+  { part: 'alerts', title: 'Alerts', key: 'a', page: Alerts },
   { part: 'sql', title: 'SQL', key: 's', page: Sql },
   { part: 'dashboards', title: 'Dashboards', key: 'd', page: Dashboards },
+  { part: 'tokens', title: 'Tokens', key: 't', page: Tokens },
+  { part: 'audit', title: 'Audit log', key: 'u', page: Audit },
 ]

@@ -28,16 +28,21 @@ LEAST = {
     "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
     "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",
+    "GET /queries": "viewer", "GET /queries/{query}/matches": "viewer", "GET /alerts": "viewer", "GET /alerts/{sink}/{number}": "viewer",
+    "POST /queries": "editor", "PUT /queries/{query}": "editor", "DELETE /queries/{query}": "editor",
+    "POST /alerts/{sink}/{number}/replay": "operator", "DELETE /alerts/{sink}/{number}": "operator",
     "POST /sinks/{sink}/pause": "operator", "POST /sinks/{sink}/resume": "operator",
-    "GET /tokens": "admin", "POST /tokens": "admin", "DELETE /tokens/{id}": "admin", "GET /audit": "admin",
+    "GET /tokens": "admin", "POST /tokens": "admin", "DELETE /tokens/{id}": "admin", "GET /audit": "admin", "GET /audit/verdict": "admin",
 }  # fmt: skip
 # What a token that is limited to some views may ask at all.
 LIMITED = {
     "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
     "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "POST /sql", "POST /wait",
+    "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
 }  # fmt: skip
-BODIES = {"POST /sql": {"sql": "SELECT 1"}, "POST /wait": {"token": 1, "view": "sums"}, "POST /tokens": {"name": "!"}}
+BODIES = {"POST /sql": {"sql": "SELECT 1"}, "POST /wait": {"token": 1, "view": "sums"}, "POST /tokens": {"name": "!"},
+          "POST /queries": {"name": "!", "view": "sums", "query": "x"}, "PUT /queries/{query}": {"view": "sums", "query": "x"}}  # fmt: skip
 ROLES = [role.value for role in Role]
 
 
@@ -59,7 +64,9 @@ def tokens(served: Site) -> dict[str, str]:
 
 def ask(served: Site, token: str, route: str, name: str = "sums") -> httpx.Response:
     method, path = route.split()
-    path = ("" if path == "/metrics" else "/api") + path.format(name=name, id="orders:1:1", sink="store")
+    path = ("" if path == "/metrics" else "/api") + path.format(
+        name=name, id="orders:1:1", sink="store", query="none", number=1
+    )
     with served.client(token) as client, client.stream(method, path, json=BODIES.get(route)) as response:
         if "event-stream" not in response.headers.get("content-type", ""):
             response.read()

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from benchmarks.browser import PROGRAMS, chromium, program
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from shop_with_page import ServedProject
 from watched_page import Watched, picture
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 WAIT_MS = 15_000
 expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
+    path = program()
+    if path is None:
         pytest.skip(f"there is none of {', '.join(PROGRAMS)}: apt-get install chromium")
-    root = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=[*root, "--disable-gpu"])
-        yield browser
-        browser.close()
+    with chromium(path) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")  # a project that runs is not to stand beside other tests

@@ -37,6 +37,7 @@ class ServedProject:
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self.url = self._pushed_to = ""
+        self._last: httpx.Response | None = None  # what was pushed last
         self._held: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in BEGINNING}  # by id
 
     @classmethod
@@ -98,6 +99,10 @@ class ServedProject:
     def token(self) -> str:
         return (self.folder / ".headrace/tokens/api").read_text().strip()
 
+    @property
+    def _owner(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
     def push(self, **tables: dict[str, list[dict[str, Any]]]) -> httpx.Response:
         """Push one transaction: table -> operation -> rows."""
         for table, operations in tables.items():
@@ -106,13 +111,20 @@ class ServedProject:
                 held.pop(row["id"], None)
             held.update((row["id"], row) for row in operations.get("upsert", []))
         token = (self.folder / ".headrace/tokens/shop").read_text().strip()
-        return httpx.post(
+        self._last = httpx.post(
             f"{self._pushed_to}/transactions", json={"tables": tables}, timeout=WAIT_S,
             headers={"Authorization": f"Bearer {token}"},
         )  # fmt: skip
+        return self._last
 
     def begin_anew(self) -> None:
-        """Whatever was pushed, the tables hold the rows of the beginning again."""
+        """Whatever was pushed or paused: the tables hold the rows of the beginning, and views and sinks have them.
+
+        A story that begins while something is still under way counts it among its own.
+        """
+        for sink in httpx.get(f"{self.url}/api/sinks", headers=self._owner, timeout=WAIT_S).json():
+            if sink["state"] == "paused":
+                httpx.post(f"{self.url}/api/sinks/{sink['name']}/resume", headers=self._owner, timeout=WAIT_S)
         tables = {}
         for table, rows in BEGINNING.items():
             wanted, held = {row["id"]: row for row in rows}, self._held[table]
@@ -121,11 +133,12 @@ class ServedProject:
             if gone or changed:
                 tables[table] = {"delete": gone, "upsert": changed}
         if tables:
-            self.wait(self.push(**tables))
+            self.push(**tables)
+        if self._last is not None:
+            self.wait(self._last)
 
     def wait(self, pushed: httpx.Response, view: str | None = None) -> None:
         """Until what was pushed is in the view, or in all views and sinks."""
         awaited = {"token": pushed.json()["commit"], **({"view": view} if view else {})}
-        owner = {"Authorization": f"Bearer {self.token}"}
-        answer = httpx.post(f"{self.url}/api/wait", json=awaited, headers=owner, timeout=WAIT_S)
+        answer = httpx.post(f"{self.url}/api/wait", json=awaited, headers=self._owner, timeout=WAIT_S)
         answer.raise_for_status()

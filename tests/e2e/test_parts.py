@@ -100,6 +100,106 @@ def test_a_lineage_of_a_hundred_views(given: Given) -> None:
     picture(page, "lineage_of_a_hundred")
 
 
+def test_a_column_is_followed_to_where_it_comes_from_and_goes(given: Given) -> None:
+    """orders.amount -> sums.total -> ranks.place; region only decides which rows; the view beside has none of it."""
+
+    def column(relation: str, name: str, value: str = "", rows: str = "") -> dict[str, Any]:
+        listed = {by: [dict(zip(("relation", "column"), text.split("."), strict=True)) for text in texts.split()]
+                  for by, texts in (("value", value), ("rows", rows))}  # fmt: skip
+        return {"relation": relation, "column": name, "type": "int", **listed}
+
+    kinds = {"source": ["shop"], "table": ["orders"], "view": ["sums", "ranks", "beside"], "sink": ["store"]}
+    nodes = [
+        {"id": f"{kind}:{name}", "kind": kind, "name": name, "state": "live"} for kind in kinds for name in kinds[kind]
+    ]
+    flows = "source:shop>table:orders table:orders>view:sums table:orders>view:beside view:sums>view:ranks view:ranks>sink:store"
+    edges = [dict(zip(("from", "to"), flow.split(">"), strict=True)) for flow in flows.split()]
+    columns = [
+        column("orders", "amount"), column("orders", "region"), column("orders", "note"),
+        column("sums", "total", "orders.amount", "orders.region"), column("sums", "region", "orders.region"),
+        column("beside", "note", "orders.note"), column("ranks", "place", "sums.total"),
+        column("ranks", "region", "sums.region", "sums.total"),
+    ]  # fmt: skip
+    page = given({"lineage": {"nodes": nodes, "edges": edges, "columns": columns}})
+    page.goto("/lineage")
+    page.get_by_role("group", name="lineage").get_by_role("link", name="sums view").click()
+    panel = page.get_by_role("complementary", name="columns of sums")
+    expect(panel.locator(".own a")).to_have_text(["total int", "region int"])
+    panel.get_by_role("link", name="total").click()
+
+    def lit() -> list[str]:
+        return sorted(page.locator("a.node:not(.dim)").evaluate_all("nodes => nodes.map(node => node.dataset.node)"))
+
+    whole_way = ["sink:store", "source:shop", "table:orders", "view:ranks", "view:sums"]
+    expect(page.locator("a.node.dim")).to_have_count(1)
+    assert lit() == whole_way
+    expect(page.get_by_role("region", name="total comes from").get_by_role("listitem")).to_have_text(
+        ["amount", "region decides which rows"]
+    )
+    expect(page.get_by_role("region", name="total goes into").get_by_role("listitem")).to_have_text(
+        ["place", "region decides which rows"]
+    )
+    expect(page.locator('[data-node="table:orders"] .kind')).to_have_text("amount, region")
+    page.get_by_role("link", name="amount").last.click()  # on to where it comes from
+    expect(page.get_by_role("complementary", name="columns of orders")).to_be_visible()
+    expect(page.get_by_role("region", name="amount goes into").get_by_role("listitem")).to_have_text(
+        ["total", "place", "region decides which rows"]
+    )
+    assert lit() == whole_way
+    page.get_by_role("link", name="note").click()
+    expect(page.locator('[data-node="view:beside"] .kind')).to_have_text("note")
+    assert lit() == ["source:shop", "table:orders", "view:beside"]
+    picture(page, "column_lineage")
+    page.get_by_role("link", name="close").click()
+    expect(page.locator("a.node.dim")).to_have_count(0)
+
+
+def test_operators_with_what_they_count_and_versions(given: Given) -> None:
+    view = {"name": "sums", "version": 2, "sql": "SELECT 2", "columns": [], "key": [], "state": "live", "reason": "",
+            "commit": 7, "created_commit": 1, "rows": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    rule = {"rule": "the law", "bound": "groups", "cost": "the change"}
+
+    def rows(*counts: int | None) -> dict[str, Any]:
+        each = iter(counts)
+        return {part: {"last": next(each), "sum": next(each)} for part in ("in", "out", "read")}
+
+    read = {"id": 0, "inputs": [], "name": "read", "detail": "orders", "state": "none", **rule, "arrangements": [],
+            "rows": rows(3, 1200, None, None, 0, 0)}  # fmt: skip
+    kept = {"name": "7b0c", "rows": 1234, "bytes": 3456, "runs": 2, "of": "this view"}
+    total = {"id": 1, "inputs": [0], "name": "aggregate", "detail": "sum", "state": "a row a group", **rule,
+             "arrangements": [kept], "rows": rows(3, 1200, 2, 800, 3, 900)}  # fmt: skip
+    explained = {"operators": [read, total], "state": {"rows": 5, "bytes": 99}, "counted_from": 120, "text": "tree"}
+
+    def version(number: int, state: str, type: str, came: int, gone: int | None) -> dict[str, Any]:
+        at = "2026-11-25T16:00:00.000000Z"
+        return {"version": number, "state": state, "sql": f"SELECT {number}", "columns": [{"name": "n", "type": type}], "key": [],
+                "came_commit": came, "came_at": at if number > 1 else None, "gone_commit": gone, "gone_at": at if gone else None}  # fmt: skip
+
+    versions = {
+        "view": "sums",
+        "versions": [version(2, "live", "bigint", 120, None), version(1, "gone", "int", 1, 120)],
+    }
+    page = given({"views/sums": view, "views/sums/explain": explained, "views/sums/versions": versions})
+    page.goto("/views/sums/circuit")
+    operators = page.get_by_role("list", name="operators of sums").locator("> li")
+    expect(operators).to_have_count(2)
+    counted = [operators.nth(at).locator("tbody td").all_inner_texts() for at in range(operators.count())]
+    assert counted == [["3", "1,200", "–", "–", "0", "0"], ["3", "1,200", "2", "800", "3", "900"]]
+    expect(operators.nth(1)).to_contain_text("keeps 1,234 rows, 3.4 KiB in 2 runs, of this view")
+    expect(operators.nth(1).get_by_role("link")).to_have_text("0 read")
+    expect(page.get_by_text("Rows are counted from commit 120 on.")).to_be_visible()
+    picture(page, "circuit")
+    page.get_by_role("link", name="Versions").click()
+    listed = page.get_by_role("list", name="versions of sums").locator("> li")
+    expect(listed).to_have_count(2)
+    expect(listed.first).to_contain_text("from commit 120 (2026-11-25 16:00:00 UTC) on")
+    expect(listed.first.locator(".change")).to_have_text(["+ n bigint", "- n int"])
+    expect(listed.last).to_contain_text("from commit 1 to 120 (2026-11-25 16:00:00 UTC)")
+    listed.last.get_by_text("SQL", exact=True).click()
+    expect(listed.last.locator("pre")).to_have_text("SELECT 1")
+    picture(page, "versions")
+
+
 def test_large_numbers_stay_whole(given: Given) -> None:
     page = given({})
     exact = '{"commit": 7, "columns": [{"name": "n", "type": "bigint"}], "rows": [{"n": 9007199254740993}], "more": false, "stale": {}}'

@@ -98,9 +98,13 @@ def test_changes_as_they_come(page: Page, shop: ServedProject) -> None:
     commit = shop.push(
         orders={"upsert": [{"id": 12, "customer_id": 1, "amount": "0.10", "placed_at": "2026-03-02T09:00:00Z"}]}
     ).json()["commit"]
-    change = page.get_by_label("changes, newest first").locator("li").first
+    change = page.get_by_label("changes, newest last").locator("li").last
     expect(change).to_contain_text(f"commit {commit:,}")
     assert cells(change.locator("table")) == [["−", "north", "1", "19.90"], ["+", "north", "2", "20.00"]]
+    for number in range(12):  # more than the window holds: the newest stays in sight
+        shop.push(orders={"upsert": [{"id": 12, "customer_id": 1, "amount": f"{number}.00"}]})
+    expect(change).to_contain_text(f"commit {commit + 12:,}")
+    expect(change).to_be_in_viewport()
 
 
 @pytest.fixture
@@ -176,6 +180,18 @@ def test_see_how_a_view_is_made(page: Page) -> None:
     page.get_by_role("link", name="Circuit").click()
     expect(page.get_by_text("inner join", exact=True)).to_be_visible()
     expect(page.get_by_text("the change x its partners", exact=True)).to_be_visible()
+    join = (
+        page.get_by_role("list", name="operators of revenue")
+        .get_by_role("listitem")
+        .filter(has_text="the change x its partners")
+    )
+    expect(join).to_contain_text("keeps 2 rows")
+    passed = int(join.get_by_role("row", name="passed on").get_by_role("cell").nth(1).inner_text().replace(",", ""))
+    assert passed >= 2  # what was kept and what came since, as it was joined
+    page.get_by_role("link", name="Versions").click()
+    version = page.get_by_role("list", name="versions of revenue").locator("> li")
+    expect(version).to_have_count(1)
+    expect(version).to_contain_text("from commit 1")
 
 
 def test_ask_in_sql(page: Page, tmp_path: Path) -> None:
@@ -222,6 +238,14 @@ def test_follow_the_lineage(page: Page) -> None:
     graph.get_by_role("link", name="revenue view").hover()
     picture(page, "lineage_pointed")
     graph.get_by_role("link", name="revenue view").click()
+    panel = page.get_by_role("complementary", name="columns of revenue")
+    panel.get_by_role("link", name="revenue decimal").click()
+    from_table = page.get_by_role("region", name="revenue comes from").get_by_role("listitem")
+    expect(from_table.filter(has_text="amount")).to_have_text("amount")
+    expect(from_table.filter(has_text="region")).to_have_text("region decides which rows")
+    expect(graph.locator('a.node:not(.dim)[data-node="source:shop"]')).to_be_visible()
+    expect(graph.locator('a.node.dim[data-node="view:by_day"]')).to_be_visible()
+    panel.get_by_role("link", name="Open revenue").click()
     expect(page.get_by_role("heading", name="revenue")).to_be_visible()
 
 
@@ -271,6 +295,12 @@ def test_correct_what_is_in_the_quarantine(page: Page, shop: ServedProject) -> N
     page.goto("/views/all_orders")
     expect(page.locator("tbody tr", has_text="13")).to_contain_text("1.00")
     shop.push(orders={"delete": [{"id": 13}]})
+    shop.push(orders={"insert": [{"id": 10, "customer_id": 1, "amount": "1.00"}]})
+    page.goto("/quarantine")
+    page.get_by_role("button", name="Drop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drop").click()
+    expect(page.get_by_role("status").filter(has_text="was dropped")).to_be_visible()
+    expect(page.get_by_text("Nothing is set aside.")).to_be_visible()
 
 
 def test_hold_a_sink_and_let_it_go_on(page: Page, shop: ServedProject) -> None:

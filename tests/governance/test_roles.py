@@ -15,8 +15,8 @@ from headrace.governance.roles import RULES, Action, Role
 from headrace.model.errors import HeadraceError
 
 VIEWER = "read show sql wait status frontier top explain lineage"
-EDITOR = "plan apply create drop quarantine_fix quarantine_replay quarantine_drop"
-OPERATOR = "sink_pause sink_resume verify profile rebuild repair log_retain log_compact backup migrate stop"
+EDITOR = "plan apply create drop quarantine_fix quarantine_replay quarantine_drop query_add query_change query_remove"
+OPERATOR = "sink_pause sink_resume alert_replay alert_drop verify profile rebuild repair log_retain log_compact backup migrate stop"
 ADMIN = "token_list token_create token_revoke audit"
 MAY = {
     "viewer": VIEWER.split(),
@@ -25,7 +25,8 @@ MAY = {
     "admin": f"{VIEWER} {EDITOR} {OPERATOR} {ADMIN}".split(),
 }
 # What a limited token may do where its role permits: to what it reaches, and with no relation named.
-TO_ONE = ["read", "show", "sql", "wait", "quarantine_fix", "quarantine_replay", "quarantine_drop", "rebuild"]
+TO_ONE = ["read", "show", "sql", "wait", "quarantine_fix", "quarantine_replay", "quarantine_drop", "query_add", "query_change",
+          "query_remove", "rebuild"]  # fmt: skip
 TO_NONE = ["read"]
 UNWRITTEN = [
     "read",

@@ -245,7 +245,9 @@ def test_attempts_become_rarer_and_wait_as_the_receiver_wants(sinks: Hooks, rece
     sink = begun(sinks.opened(), some)
     receiver.answers += [(503, {"Retry-After": "1"}, "later"), 500, 500]
     error = caught(sink, some, 2, ((1, "a"), 1))
+    assert sink.attempts == 1
     until_taken(sink)
+    assert sink.attempts == 0
     gaps = [b.at - a.at for a, b in zip(receiver.requests, receiver.requests[1:], strict=False)]
     assert len(gaps) == 3
     assert 1.0 <= gaps[0] < 1.6 and 0.5 <= gaps[1] < 1.6 and 1.0 <= gaps[2] < 2.6

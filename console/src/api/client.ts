@@ -20,7 +20,7 @@ export class Unreachable extends Error {}
 export type Problem = Refused | Unreachable
 
 interface Asked {
-  method?: 'GET' | 'POST' | 'DELETE'
+  method?: 'GET' | 'POST' | 'PUT' | 'DELETE'
   body?: unknown
   /** The body as JSON already: what would lose digits as a value. */
   written?: string

@@ -1,6 +1,27 @@
 // One function a route; the names are those of the routes.
 import { ask, path, query } from './client'
-import type { Answer, Explained, Feed, Found, Kept, Lineage, Me, Status, Top, Transaction, View } from './shapes'
+import type {
+  Alerts,
+  Answer,
+  AuditEntry,
+  Explained,
+  Feed,
+  Found,
+  Kept,
+  Letter,
+  Lineage,
+  Matches,
+  Me,
+  NewToken,
+  Status,
+  StoredQuery,
+  Token,
+  Top,
+  Transaction,
+  Verdict,
+  Version,
+  View,
+} from './shapes'
 
 export const logIn = (token: string) => ask('session', { method: 'POST', body: { token } })
 export const logOut = () => ask('session', { method: 'DELETE' })
@@ -9,10 +30,13 @@ export const me = (signal?: AbortSignal) => ask<Me>('me', { signal })
 export const status = (signal?: AbortSignal) => ask<Status>('status', { signal })
 export const top = (signal?: AbortSignal) => ask<Top>('top', { signal })
 export const lineage = (signal?: AbortSignal) => ask<Lineage>('lineage', { signal })
+export const columns = (signal?: AbortSignal) => ask<Lineage>('lineage?columns=true', { signal })
 
 export const view = (name: string, signal?: AbortSignal) => ask<View>(path('views', name), { signal })
 export const explain = (name: string, signal?: AbortSignal) =>
   ask<Explained>(path('views', name, 'explain'), { signal })
+export const versions = (name: string, signal?: AbortSignal) =>
+  ask<{ versions: Version[] }>(path('views', name, 'versions'), { signal })
 export const rows = (name: string, asked: [string, string][], signal?: AbortSignal) =>
   ask<Answer>(path('views', name, 'rows') + query(asked), { signal })
 export const search = (name: string, q: string, signal?: AbortSignal) =>
@@ -43,3 +67,29 @@ export const drop = (id: string) => ask<unknown>(path('quarantine', id), { metho
 
 export const pause = (sink: string) => ask<unknown>(path('sinks', sink, 'pause'), { method: 'POST' })
 export const resume = (sink: string) => ask<unknown>(path('sinks', sink, 'resume'), { method: 'POST' })
+
+export const queries = (signal?: AbortSignal) => ask<StoredQuery[]>('queries', { signal })
+export const addQuery = (name: string, view: string, words: string) =>
+  ask<StoredQuery>('queries', { method: 'POST', body: { name, view, query: words } })
+export const changeQuery = (name: string, view: string, words: string) =>
+  ask<StoredQuery>(path('queries', name), { method: 'PUT', body: { view, query: words } })
+export const removeQuery = (name: string) => ask<unknown>(path('queries', name), { method: 'DELETE' })
+export const matches = (name: string, limit: number, signal?: AbortSignal) =>
+  ask<Matches>(path('queries', name, 'matches') + query({ limit }), { signal })
+
+export const alerts = (signal?: AbortSignal) => ask<Alerts>('alerts', { signal })
+export const letter = (sink: string, number: number, signal?: AbortSignal) =>
+  ask<Letter>(path('alerts', sink, String(number)), { signal })
+export const sendAgain = (sink: string, number: number) =>
+  ask<unknown>(path('alerts', sink, String(number), 'replay'), { method: 'POST' })
+export const dropLetter = (sink: string, number: number) =>
+  ask<unknown>(path('alerts', sink, String(number)), { method: 'DELETE' })
+
+export const tokens = (signal?: AbortSignal) => ask<Token[]>('tokens', { signal })
+export const createToken = (wanted: { name: string; role: string; only: string[]; seconds?: number }) =>
+  ask<NewToken>('tokens', { method: 'POST', body: wanted })
+export const revokeToken = (id: string) => ask<Token>(path('tokens', id), { method: 'DELETE' })
+
+export const audit = (asked: Record<string, string | number | undefined>, signal?: AbortSignal) =>
+  ask<AuditEntry[]>('audit' + query(asked), { signal })
+export const verdict = (signal?: AbortSignal) => ask<Verdict>('audit/verdict', { signal })

@@ -47,6 +47,8 @@ export interface SourceStatus {
 export interface SinkStatus {
   name: string
   state: string
+  /** Sent in vain, one after the other; of sinks that tell of changes. */
+  attempts?: number
   frontier: number
   rows: number
   lag: number
@@ -75,9 +77,23 @@ export interface Top {
   files: { name: string; files: number; disk: number; memory: number }[]
 }
 
+export interface ColumnOf {
+  relation: string
+  column: string
+}
+
+/** A column of a table or view; `value`: those it is computed from, `rows`: those that decide which rows go into it. */
+export interface Traced extends ColumnOf {
+  type: string
+  value: ColumnOf[]
+  rows: ColumnOf[]
+}
+
 export interface Lineage {
   nodes: { id: string; kind: string; name: string; state: string }[]
   edges: { from: string; to: string }[]
+  /** Upstream first; where they were asked for. */
+  columns?: Traced[]
 }
 
 export interface View {
@@ -118,10 +134,48 @@ export interface Found {
   hits: { score: number; copies: number; row: Row; snippets: Snippet[] }[]
 }
 
+/** Rows of the last step that reached the view, and since `counted_from`. */
+export interface Counted {
+  last: number | null
+  sum: number | null
+}
+
+export interface Operator {
+  id: number
+  /** The operators whose rows it takes. */
+  inputs: number[]
+  name: string
+  detail: string
+  rule: string
+  state: string
+  bound: string
+  cost: string
+  /** `read`: of what is kept. Null where Spark computes it together with its neighbour. */
+  rows: { in: Counted; out: Counted; read: Counted }
+  /** `of`: who writes it. */
+  arrangements: { name: string; rows: number; bytes: number; runs: number; of: string }[]
+}
+
 export interface Explained {
-  operators: { name: string; detail: string; rule: string; state: string; bound: string; cost: string }[]
+  /** Leaves first. */
+  operators: Operator[]
+  /** Of all views together. */
   state: { rows: number; bytes: number }
+  /** A commit; null before anything was counted. */
+  counted_from: number | null
   text: string
+}
+
+export interface Version {
+  version: number
+  state: string
+  sql: string
+  columns: Column[]
+  key: string[]
+  came_commit: number
+  came_at: string | null
+  gone_commit: number | null
+  gone_at: string | null
 }
 
 export interface Weighted {
@@ -169,4 +223,78 @@ export interface Kept {
   payload?: string
   view?: string
   weight?: number
+}
+
+export interface StoredQuery {
+  name: string
+  view: string
+  query: string
+  problem: ErrorShown | null
+}
+
+export interface Matches {
+  query: string
+  view: string
+  commit: number
+  columns: Column[]
+  /** Of all rows, of which `matches` are the first. */
+  total: number
+  matches: { copies: number; row: Row }[]
+}
+
+/** What a sink could not tell. `recipients`: who of a mail's lack it. */
+export interface DeadLetter {
+  sink: string
+  number: number
+  view: string
+  commit: number
+  rows: number
+  given_up_at: string
+  recipients: string[]
+  reason: string
+}
+
+export interface Letter extends DeadLetter {
+  messages: unknown[]
+}
+
+export interface Alerts {
+  /** Sink -> messages still to be sent. */
+  waiting: Record<string, number>
+  dead: DeadLetter[]
+}
+
+export interface Token {
+  id: string
+  name: string
+  role: string
+  /** Patterns of the views and tables that it reaches; none: all. */
+  only: string[]
+  state: string
+  created: string
+  expires: string | null
+  last_used: string | null
+}
+
+export interface NewToken extends Token {
+  token: string
+}
+
+export interface AuditEntry {
+  number: number
+  at: string
+  who: string
+  action: string
+  relation: string | null
+  address: string
+  outcome: string
+  /** The entry that began what ended here. */
+  of: number | null
+  detail: Record<string, string | number | null>
+}
+
+export interface Verdict {
+  entries: number
+  head: string
+  damage: { number: number; file: string; offset: number; why: string } | null
 }

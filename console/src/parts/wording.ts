@@ -7,7 +7,8 @@ const short = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 export const count = (value: number) => whole.format(value)
 
 /** "1 row", "2 rows". */
-export const counted = (value: number, noun: string) => `${whole.format(value)} ${noun}${value === 1 ? '' : 's'}`
+export const counted = (value: number, noun: string, several = `${noun}s`) =>
+  `${whole.format(value)} ${value === 1 ? noun : several}`
 
 export function rate(value: number): string {
   return value >= 100 ? whole.format(Math.round(value)) : short.format(value)
@@ -30,6 +31,9 @@ export function seconds(value: number): string {
   if (value < 7200) return `${Math.round(value / 60)} min`
   return value < 172800 ? `${Math.round(value / 3600)} h` : `${Math.round(value / 86400)} days`
 }
+
+/** A time of the API, "2026-03-01 08:00:00" in UTC; the whole of it is for a title. */
+export const at = (time: string) => time.slice(0, 19).replace('T', ' ')
 
 const NUMERIC = /^(tinyint|smallint|int|integer|bigint|hugeint|float|real|double|decimal|numeric|u\w*int|\w*int\d*)\b/i
 const TIMED = /^(date|timestamp)/i

@@ -13,14 +13,27 @@ from headrace.api import metrics, page
 from headrace.api.actions import ACTIONS
 from headrace.api.around import Around
 from headrace.api.project import Served
-from headrace.api.routes import access, changes, definitions, feeds, health, quarantine, reads, search, session, sinks
+from headrace.api.routes import (
+    access,
+    alerts,
+    changes,
+    definitions,
+    feeds,
+    health,
+    quarantine,
+    queries,
+    reads,
+    search,
+    session,
+    sinks,
+)
 from headrace.model.errors import HeadraceError
 from headrace.web.status import Refused, answer, refusal
 
 PREFIX = "/api"
 ROUTERS: tuple[APIRouter, ...] = (
     health.router, session.router, reads.router, search.router, changes.router, feeds.router, definitions.router,
-    quarantine.router, sinks.router, access.router,
+    quarantine.router, queries.router, sinks.router, alerts.router, access.router,
 )  # fmt: skip
 
 

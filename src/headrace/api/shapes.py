@@ -163,6 +163,61 @@ class NewToken(Token):
     token: str = Field(description="Told this once")
 
 
+class Damage(Shape):
+    number: int = Field(description="The first entry that is not as it was written")
+    file: str
+    offset: int
+    why: str
+
+
+class Verdict(Shape):
+    entries: int = Field(description="That are as they were written")
+    head: str
+    damage: Damage | None
+
+
+class StoredQuery(Shape):
+    name: str
+    view: str
+    query: str
+    problem: dict[str, str] | None = Field(description="What is wrong with it: it matches nothing until corrected")
+
+
+class Match(Shape):
+    copies: int
+    row: dict[str, Any]
+
+
+class Matches(Shape):
+    query: str
+    view: str
+    version: int
+    commit: int
+    columns: list[Column]
+    total: int = Field(description="Rows, of which some may not be told")
+    matches: list[Match]
+
+
+class DeadLetter(Shape):
+    sink: str
+    number: int
+    view: str
+    commit: int
+    rows: int
+    given_up_at: str
+    recipients: list[str] = Field(description="Who of a mail's lack it; none: all do")
+    reason: str
+
+
+class Alerts(Shape):
+    waiting: dict[str, int] = Field(description="Sink: messages still to be sent")
+    dead: list[DeadLetter]
+
+
+class WholeDeadLetter(DeadLetter):
+    messages: list[Any]
+
+
 class Snippet(Shape):
     column: str
     text: str

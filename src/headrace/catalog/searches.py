@@ -68,21 +68,43 @@ def add(project: Path, query: StoredQuery) -> Path:
             where=str(there[query.name.lower()].relative_to(project)),
             next=f"change the file, or first `headrace queries rm {query.name}`",
         )  # fmt: skip
+    return _written(path, query)
+
+
+def change(project: Path, query: StoredQuery) -> Path:
+    """Write the file of a query that there is anew, all of it or nothing. Raises ``HeadraceError`` (search.unknown)."""
+    return _written(_file(project, query.name), query)
+
+
+def remove(project: Path, name: str) -> Path:
+    """Remove the file of a query; where it was. Raises ``HeadraceError`` (search.unknown)."""
+    path = _file(project, name)
+    path.unlink()
+    return path
+
+
+def find(project: Path, name: str) -> StoredQuery:
+    """The stored query of that name. Raises ``HeadraceError``: search.unknown, or what is wrong with its file."""
+    path = _file(project, name)
+    queries, problems = StoredQueries(project).read()
+    if path.stem in problems:
+        raise problems[path.stem]
+    return queries[path.stem]
+
+
+def _file(project: Path, name: str) -> Path:
+    there = {known.lower(): file for known, file in files(project, FOLDER, ".yaml")}
+    if name.lower() not in there:
+        raise unknown(name, [file.stem for file in there.values()])
+    return there[name.lower()]
+
+
+def _written(path: Path, query: StoredQuery) -> Path:
     path.parent.mkdir(exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     values = {"view": query.view, "query": query.query}
     partial.write_text(yaml.safe_dump(values, allow_unicode=True, sort_keys=False), encoding="utf-8")
     partial.rename(path)
-    return path
-
-
-def remove(project: Path, name: str) -> Path:
-    """Remove the file of a query; where it was. Raises ``HeadraceError`` (search.unknown)."""
-    there = {known.lower(): file for known, file in files(project, FOLDER, ".yaml")}
-    if name.lower() not in there:
-        raise unknown(name, [file.stem for file in there.values()])
-    path = there[name.lower()]
-    path.unlink()
     return path
 
 

@@ -72,7 +72,7 @@ def _sinks(pipeline: Pipeline, end: int, frontier: int, views: list[str]) -> lis
         found.append({
             "name": name, "frontier": reached, "rows": deliver.rows, "lag": frontier - reached,
             "behind_s": pipeline.clock.behind_s(reached, end),
-            "state": deliver.state,
+            "state": deliver.state, "attempts": deliver.sink.attempts,
             "error": deliver.error.as_dict() if deliver.error else None, "quarantined": deliver.quarantined,
             "quarantine": dict(zip(("what", "where"), deliver.sink.quarantine, strict=True)),
             "views": list(views if deliver.views is None else deliver.views),

@@ -63,17 +63,23 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries: those for which all that is given here is so. Times are microseconds since the epoch."""
+    """Which entries: those for which all that is given here is so. Times are microseconds since the epoch.
+
+    ``before``: a number; those with a smaller one.
+    """
 
     who: str | None = None
     action: str | None = None
     relation: str | None = None
     outcome: str | None = None
     since_us: int | None = None
+    before: int | None = None
 
     def takes(self, entry: Mapping[str, Any]) -> bool:
         equal = (("who", self.who), ("action", self.action), ("relation", self.relation), ("outcome", self.outcome))
         if any(value is not None and entry.get(name) != value for name, value in equal):
+            return False
+        if self.before is not None and entry["number"] >= self.before:
             return False
         return self.since_us is None or str(entry.get("at", "")) >= time_text(self.since_us)
 

@@ -44,8 +44,13 @@ class Action(StrEnum):
     QUARANTINE_FIX = "quarantine_fix"
     QUARANTINE_REPLAY = "quarantine_replay"
     QUARANTINE_DROP = "quarantine_drop"
+    QUERY_ADD = "query_add"
+    QUERY_CHANGE = "query_change"
+    QUERY_REMOVE = "query_remove"
     SINK_PAUSE = "sink_pause"
     SINK_RESUME = "sink_resume"
+    ALERT_REPLAY = "alert_replay"
+    ALERT_DROP = "alert_drop"
     VERIFY = "verify"
     PROFILE = "profile"
     REBUILD = "rebuild"
@@ -95,8 +100,13 @@ RULES: dict[Action, Rule] = {
     Action.QUARANTINE_FIX: Rule(Role.EDITOR, Scope.EACH),
     Action.QUARANTINE_REPLAY: Rule(Role.EDITOR, Scope.EACH),
     Action.QUARANTINE_DROP: Rule(Role.EDITOR, Scope.EACH),
+    Action.QUERY_ADD: Rule(Role.EDITOR, Scope.EACH),
+    Action.QUERY_CHANGE: Rule(Role.EDITOR, Scope.EACH),
+    Action.QUERY_REMOVE: Rule(Role.EDITOR, Scope.EACH),
     Action.SINK_PAUSE: Rule(Role.OPERATOR),
     Action.SINK_RESUME: Rule(Role.OPERATOR),
+    Action.ALERT_REPLAY: Rule(Role.OPERATOR),
+    Action.ALERT_DROP: Rule(Role.OPERATOR),
     Action.VERIFY: Rule(Role.OPERATOR, changes=False),
     Action.PROFILE: Rule(Role.OPERATOR, changes=False),
     Action.REBUILD: Rule(Role.OPERATOR, Scope.EACH),

@@ -19,6 +19,8 @@ class Sink(ABC):
     """View -> its rows that the store cannot hold: they are in its quarantine. Known once it is open."""
     quarantine: tuple[str, str] = "its store cannot hold", "its table headrace_quarantine"
     """What is said of those rows to the user, and where he finds them."""
+    attempts = 0
+    """How often, one after the other, what is to be told next was sent in vain."""
     anew: str = ""
     """Why what the store held at ``open`` was not of this log; empty when it was, or when there was nothing."""
     apart = False

@@ -52,10 +52,22 @@ def audit(
     action: str | None = None,
     relation: str | None = None,
     outcome: str | None = None,
+    before: Annotated[int | None, Query(ge=1, description="Of entries before this one")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> Response:
-    found, _ = who.access.log.recent(Wanted(name, action, relation, outcome), limit)
+    found, _ = who.access.log.recent(Wanted(name, action, relation, outcome, before=before), limit)
     return answers.json(list(found))
+
+
+@router.get(
+    "/audit/verdict",
+    responses={200: {"model": shapes.Verdict}},
+    summary="Whether every entry is as it was written, none removed or moved",
+)
+def verdict(
+    who: Who, head: Annotated[str, Query(description="One noted before, which must still be there")] = ""
+) -> Response:
+    return answers.json(who.access.log.verify(head).as_dict())
 
 
 def _shown(token: Token) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,20 +22,12 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """List what sinks of type webhook and mail could not tell, oldest first, and how much waits in them."""
-    from headrace.serve.history import time_text
     from headrace.sinks.alerts.dead import DeadLetters
 
     letters = DeadLetters(folder(project))
     sinks = letters.sinks() if sink is None else [sink]
     waiting = {name: letters.waiting(name) for name in sinks}
-    dead: list[dict[str, Any]] = [
-        {
-            "sink": name, "number": one.number, "view": one.view, "commit": one.commit, "rows": one.rows,
-            "given_up_at": time_text(one.at_us), "recipients": list(one.recipients), "reason": one.reason,
-        }
-        for name in sinks
-        for one in letters.ls(name)
-    ]  # fmt: skip
+    dead = [letter.as_dict() for name in sinks for letter in letters.ls(name)]
     if json:
         display.emit({"waiting": waiting, "dead": dead})
         return

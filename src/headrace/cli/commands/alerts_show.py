@@ -26,19 +26,16 @@ def run(
     """Show a dead letter: why it was given up, and all that it tells."""
     from json import loads
 
-    from headrace.serve.history import time_text
     from headrace.sinks.alerts.dead import DeadLetters
 
     letter, messages = DeadLetters(folder(project)).show(sink, number)
-    at = time_text(letter.at_us)
+    known = letter.as_dict()
     if json:
-        known = {"sink": sink, "number": number, "view": letter.view, "given_up_at": at, "reason": letter.reason}
-        told = [loads(message) for message in messages]
-        display.emit({**known, "recipients": list(letter.recipients), "messages": told})
+        display.emit({**known, "messages": [loads(message) for message in messages]})
         return
     title = f"{sink} {number}: {letter.view} at commit {letter.commit:,}, {display.counted(letter.rows, 'row')}"
     display.say(display.paint(display.plain(title), "bold"))
-    display.say(f"  given up at {at}: {display.plain(letter.reason)}")
+    display.say(f"  given up at {known['given_up_at']}: {display.plain(letter.reason)}")
     if letter.recipients:
         display.say(f"  who lacks it: {display.plain(', '.join(letter.recipients))}")
     for message in messages:

@@ -30,23 +30,13 @@ def run(
     queries takes it up at once; nothing has to be applied.
     """
     from headrace.catalog import searches
-    from headrace.cli import published
     from headrace.model.definition import StoredQuery
-    from headrace.serve.search.stored import problems
+    from headrace.serve.search.stored import checked
 
     path = folder(project)
-    stored = StoredQuery(name, view, query)
-    if published.is_view(path, view):
-        stored = StoredQuery(name, _spelled(view, published.defined(path)), query)
-    for problem in problems(path, [stored]).values():
-        raise problem
+    stored = checked(path, StoredQuery(name, view, query))
     file = searches.add(path, stored).relative_to(path).as_posix()
     if json:
         display.emit({"name": name, "view": stored.view, "query": query, "file": file})
         return
     display.say(f"wrote {file}; `headrace queries watch {name}` follows what it matches")
-
-
-def _spelled(view: str, names: list[str]) -> str:
-    """The view's name as its file has it."""
-    return next((name for name in names if name.lower() == view.lower()), view)

@@ -16,21 +16,9 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
 
     One with a problem matches nothing until it is corrected; the others are not concerned.
     """
-    from headrace.catalog.searches import StoredQueries
-    from headrace.serve.search.stored import problems
+    from headrace.serve.search.stored import listed
 
-    path = folder(project)
-    queries, unread = StoredQueries(path).read()
-    wrong = unread | problems(path, queries.values())
-    entries = [
-        {
-            "name": name,
-            "view": queries[name].view if name in queries else "",
-            "query": queries[name].query if name in queries else "",
-            "problem": wrong[name].as_dict() if name in wrong else None,
-        }
-        for name in sorted(queries | unread)
-    ]
+    entries = listed(folder(project))
     if json:
         display.emit({"queries": entries})
         return
@@ -38,5 +26,6 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
         display.say("no stored queries; `headrace queries add NAME --view VIEW QUERY` makes one")
         return
     display.records(("name", "view", "query"), entries)
-    for name, error in wrong.items():
-        display.say(f"  {display.paint(name, 'bold red')}: {display.error_text(error.as_dict())}")
+    for entry in entries:
+        if entry["problem"] is not None:
+            display.say(f"  {display.paint(entry['name'], 'bold red')}: {display.error_text(entry['problem'])}")

@@ -27,13 +27,14 @@ def run(
 
     As of a commit as far back as what is published of the view goes: the last 256 steps.
     """
-    from headrace.cli import published, queries
-    from headrace.serve.search.watched import matched
+    from headrace.catalog import searches
+    from headrace.cli import published
+    from headrace.serve.search.watched import changes, matched
 
     path = folder(project)
-    stored = queries.known(path, name)
+    stored = searches.find(path, name)
     commit, schema, rows = matched(path, published.find(path, stored.view), stored, at)
-    found = queries.changes(rows)
+    found = changes(rows)
     if json:
         matches = [{"copies": match["weight"], "row": match["row"]} for match in found]
         head = {"query": stored.name, "view": schema.name, "version": schema.version, "commit": commit}

@@ -38,13 +38,14 @@ def run(
     With --json each line is one step, whole: {"commit", "snapshot", "changes": [{"query", "weight", "row"}]}. Works
     without a running `headrace up` too, and goes on when one starts.
     """
+    from headrace.catalog import searches
     from headrace.cli import published, queries
-    from headrace.serve.search.watched import Watched
+    from headrace.serve.search.watched import Watched, changes
 
     if bool(names) == (view is not None):
         raise typer.BadParameter("name stored queries, or a view by --view")
     path = folder(project)
-    stored = [queries.known(path, name) for name in names or ()]
+    stored = [searches.find(path, name) for name in names or ()]
     views = {published.find(path, of) for of in ([view] if view else [query.view for query in stored])}
     if len(views) > 1:
         raise typer.BadParameter(f"these are queries of several views: {', '.join(sorted(views))}")
@@ -53,10 +54,10 @@ def run(
     with until_interrupted() as stop:
         for commit, matches in watched.follow(stop):
             if snapshot or not first:
-                changes = queries.changes(matches)
+                told = changes(matches)
                 if json:
-                    display.emit({"commit": commit, "snapshot": first, "changes": changes}, line=True)
+                    display.emit({"commit": commit, "snapshot": first, "changes": told}, line=True)
                 else:
-                    for change in changes:
+                    for change in told:
                         display.say(queries.line(commit, change, first=first))
             first = False

@@ -1,14 +1,16 @@
-"""Whether stored queries are queries of the views that they name."""
+"""Stored queries as they are told, and whether they are queries of the views that they name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headrace.catalog.document import did_you_mean
 from headrace.catalog.project import files
-from headrace.catalog.searches import FOLDER
+from headrace.catalog.searches import FOLDER, StoredQueries
 from headrace.catalog.store import Catalog
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
@@ -16,6 +18,29 @@ from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
 from headrace.serve.search.fields import fields
 from headrace.serve.search.parse import parse
+
+
+def listed(project: Path) -> list[dict[str, Any]]:
+    """Every stored query by name, ``{"name", "view", "query", "problem"}``; what is wrong with it, or None."""
+    queries, unread = StoredQueries(project).read()
+    wrong = unread | problems(project, queries.values())
+    return [
+        {
+            "name": name,
+            "view": queries[name].view if name in queries else "",
+            "query": queries[name].query if name in queries else "",
+            "problem": wrong[name].as_dict() if name in wrong else None,
+        }
+        for name in sorted(queries | unread)
+    ]
+
+
+def checked(project: Path, query: StoredQuery) -> StoredQuery:
+    """The query, its view spelled as its file is. Raises what is wrong with it."""
+    for error in problems(project, [query]).values():
+        raise error
+    defined = {name.lower(): name for name, _ in files(project, "views", ".sql", [])}
+    return replace(query, view=defined.get(query.view.lower(), query.view))
 
 
 def problem(query: StoredQuery, schema: ViewSchema) -> HeadraceError | None:

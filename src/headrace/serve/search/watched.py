@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.catalog.searches import StoredQueries, unknown
 from headrace.catalog.store import Catalog, ViewRecord
+from headrace.formats.json_tables import rows as json_rows
 from headrace.model.definition import StoredQuery
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
@@ -42,6 +44,15 @@ def matched(
     if (error := problem(query, schema)) is not None:
         raise error
     return reached, schema, Matcher(schema, {query.name: query.query}).matches(rows)
+
+
+def changes(matches: pa.Table) -> list[dict[str, Any]]:
+    """Matches as JSON, those that go (weight below 0) before those that come: ``{"query", "weight", "row"}``."""
+    query, *names = matches.column_names[:-1]
+    told = json_rows(matches.select(names))
+    cells = zip(matches[query].to_pylist(), matches[WEIGHT].to_pylist(), told, strict=True)
+    found = [{"query": of, "weight": weight, "row": dict(zip(names, row, strict=True))} for of, weight, row in cells]
+    return sorted(found, key=lambda change: (change["weight"] > 0, change["query"]))
 
 
 class Watched:

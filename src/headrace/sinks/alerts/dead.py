@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,11 @@ import orjson
 
 from headrace.catalog.document import did_you_mean
 from headrace.catalog.project import STATE
+from headrace.formats.types.spelled import value
 from headrace.model.errors import HeadraceError
 from headrace.sinks.alerts import FOLDER
 
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 # The messages of one letter are dead together; a row that nothing could be made of is a letter of its own.
 _DEAD = """
 select min(number), view, max(log_commit), sum(entered + left + changed), max(dead_us), max(reason), max(rest)
@@ -48,6 +51,14 @@ class DeadLetter:
     at_us: int
     reason: str
     recipients: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON tells it."""
+        return {
+            "sink": self.sink, "number": self.number, "view": self.view, "commit": self.commit, "rows": self.rows,
+            "given_up_at": value(_EPOCH + datetime.timedelta(microseconds=self.at_us)),
+            "recipients": list(self.recipients), "reason": self.reason,
+        }  # fmt: skip
 
 
 class DeadLetters:

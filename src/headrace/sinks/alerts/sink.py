@@ -74,7 +74,7 @@ class AlertSink(Sink):
         self._path = self._base / STATE / FOLDER / f"{name}.db"
         self._tenure = Tenure(where)
         self._kept: Outbox | None = None
-        self._attempts, self._not_before = 0, 0.0
+        self.attempts, self._not_before = 0, 0.0
         self._last: Again | None = None
 
     @abstractmethod
@@ -206,7 +206,7 @@ class AlertSink(Sink):
                 if self._last is not None and wait_s > 0:
                     raise self._told(self._last, wait_s)
                 self._send_one(outbox.next(self._tenure, self.gathers(outbox, turns)))
-                self._attempts, self._last = 0, None
+                self.attempts, self._last = 0, None
             self.rest()
         finally:
             self.quarantined = outbox.dead_rows()
@@ -229,8 +229,8 @@ class AlertSink(Sink):
 
     def _later(self, again: Again) -> float:
         """Seconds until the next attempt: a random part of what is doubled each time, or what the receiver wants."""
-        self._attempts += 1
-        most_s = min(AGAIN_S_MAX, AGAIN_S * float(2 ** min(self._attempts - 1, 20)))
+        self.attempts += 1
+        most_s = min(AGAIN_S_MAX, AGAIN_S * float(2 ** min(self.attempts - 1, 20)))
         wait_s = max(most_s * (0.5 + random.random() / 2), again.after_s or 0.0)
         self._not_before, self._last = time.monotonic() + wait_s, again
         return wait_s

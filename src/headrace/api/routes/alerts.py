@@ -1,0 +1,53 @@
+"""What sinks of type webhook and mail could not tell: the dead letters, sending one again, dropping one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Depends, Response
+
+from headrace.api import answers, shapes
+from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
+from headrace.sinks.alerts.dead import DeadLetters
+
+router = APIRouter(tags=["sinks"])
+Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
+
+
+@router.get(
+    "/alerts",
+    responses={200: {"model": shapes.Alerts}},
+    summary="Every sink that tells of changes: how much waits in it, and what it could not tell, oldest first",
+)
+def alerts(project: Project) -> Response:
+    letters = DeadLetters(project.path)
+    sinks = letters.sinks()
+    return answers.json({
+        "waiting": {sink: letters.waiting(sink) for sink in sinks},
+        "dead": [letter.as_dict() for sink in sinks for letter in letters.ls(sink)],
+    })  # fmt: skip
+
+
+@router.get(
+    "/alerts/{sink}/{number}",
+    responses={200: {"model": shapes.WholeDeadLetter}},
+    summary="A dead letter, with all that it tells",
+)
+def letter(project: Project, sink: str, number: int) -> Response:
+    found, messages = DeadLetters(project.path).show(sink, number)
+    return answers.json({**found.as_dict(), "messages": [orjson.loads(message) for message in messages]})
+
+
+@router.post("/alerts/{sink}/{number}/replay", summary="Send one again, before what waits")
+def replay(who: Who, project: Project, sink: str, number: int) -> Response:
+    with who.doing(detail={"sink": sink, "number": number}):
+        return answers.json({"replayed": DeadLetters(project.path).replay(sink, number)})
+
+
+@router.delete("/alerts/{sink}/{number}", summary="Drop one for good: what it tells stays untold")
+def drop(who: Who, project: Project, sink: str, number: int) -> Response:
+    with who.doing(detail={"sink": sink, "number": number}):
+        return answers.json({"dropped": DeadLetters(project.path).drop(sink, number)})

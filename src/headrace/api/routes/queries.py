@@ -1,0 +1,118 @@
+"""Stored queries: the list, what one matches, adding, changing and removing one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from headrace.api import answers, asked, shapes
+from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
+from headrace.catalog import searches
+from headrace.model.definition import StoredQuery
+from headrace.model.errors import HeadraceError
+from headrace.model.moment import HINT
+
+router = APIRouter(tags=["queries"])
+Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
+
+
+class Words(BaseModel, extra="forbid"):
+    """What is looked for, and in which view."""
+
+    view: str
+    query: str = Field(max_length=10_000, examples=["late OR lost"])
+
+
+class New(Words):
+    """A query to be stored."""
+
+    name: str = Field(examples=["late"])
+
+
+@router.get("/queries", responses={200: {"model": list[shapes.StoredQuery]}}, summary="Every stored query, by name")
+def queries(who: Who, project: Project) -> Response:
+    from headrace.serve.search.stored import listed  # loads tantivy, if it is installed
+
+    return answers.json([each for each in listed(project.path) if who.reaches(each["view"])])
+
+
+@router.post("/queries", responses={200: {"model": shapes.StoredQuery}}, summary="Store a query")
+def add(who: Who, project: Project, new: New) -> Response:
+    who.require(new.view)
+    query = _checked(who, project, StoredQuery(new.name, new.view, new.query))
+    with who.doing(query.view, {"query": query.name}):
+        searches.add(project.path, query)
+    return answers.json(_shown(query))
+
+
+@router.put("/queries/{query}", responses={200: {"model": shapes.StoredQuery}}, summary="Change one")
+def change(who: Who, project: Project, query: str, words: Words) -> Response:
+    before = _known(who, project, query)
+    who.require(words.view)
+    changed = _checked(who, project, StoredQuery(before.name, words.view, words.query))
+    with who.doing(changed.view, {"query": changed.name}):
+        searches.change(project.path, changed)
+    return answers.json(_shown(changed))
+
+
+@router.delete("/queries/{query}", summary="Remove one")
+def remove(who: Who, project: Project, query: str) -> Response:
+    gone = _known(who, project, query)
+    with who.doing(gone.view or None, {"query": gone.name}):
+        searches.remove(project.path, gone.name)
+    return answers.json({"removed": gone.name})
+
+
+@router.get("/queries/{query}/matches", responses={200: {"model": shapes.Matches}}, summary="The rows that one matches")
+def matches(
+    who: Who,
+    project: Project,
+    query: str,
+    at: Annotated[str | None, Query(description=f"As of {HINT}; without it now")] = None,
+    limit: Annotated[int, Query(ge=0, le=answers.ROWS_MAX["json"])] = asked.ROWS,
+) -> Response:
+    from headrace.serve.search.watched import changes, matched
+
+    _known(who, project, query)
+    stored = searches.find(project.path, query)
+    relation = project.questions.described(stored.view)
+    commit, schema, found = matched(project.path, relation.name, stored, asked.at(project.questions.mirror, at))
+    told = changes(found.slice(0, limit))
+    return answers.json({
+        "query": stored.name, "view": schema.name, "version": schema.version, "commit": commit,
+        "columns": [{"name": column.name, "type": column.type} for column in schema.columns],
+        "total": sum(found["_w"].to_pylist()),
+        "matches": [{"copies": each["weight"], "row": each["row"]} for each in told],
+    })  # fmt: skip
+
+
+def _known(who: Asking, project: Served, name: str) -> StoredQuery:
+    """The query of that name; of one whose file is wrong only that. Raises ``search.unknown``, also for a query of a
+    view that they may not know of."""
+    queries, wrong = searches.StoredQueries(project.path).read()
+    known = {each.lower(): each for each in (*queries, *wrong)}
+    found = known.get(name.lower())
+    query = queries.get(found, StoredQuery(found, "", "")) if found is not None else None
+    if query is None or not who.reaches(query.view):
+        raise searches.unknown(name, [each.name for each in queries.values() if who.reaches(each.view)])
+    return query
+
+
+def _checked(who: Asking, project: Served, query: StoredQuery) -> StoredQuery:
+    """As it is to be written. Raises what is wrong with it."""
+    from headrace.serve.search.stored import checked
+
+    try:
+        return checked(project.path, query)
+    except HeadraceError as error:
+        if error.code == "view.unknown" and who.principal.grants:  # its text names views that they may not know of
+            raise HeadraceError(error.code, error.what) from None
+        raise
+
+
+def _shown(query: StoredQuery) -> dict[str, object]:
+    return {"name": query.name, "view": query.view, "query": query.query, "problem": None}

@@ -1,0 +1,149 @@
+"""Goal: stored queries, dead letters and the audit log over HTTP say and do what their commands do.
+
+Method: a view published by hand and an outbox filled by hand; answers are compared with what was put there, and what
+was changed with the files afterwards.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from served_project import Site, site
+
+from headrace.catalog.searches import StoredQueries
+from headrace.governance.roles import Role
+from headrace.sinks.alerts.dead import DeadLetters
+from headrace.sinks.alerts.happened import Message
+from headrace.sinks.alerts.outbox import Outbox
+from headrace.sinks.tenure import Tenure
+from published_view import Published
+
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    made, rng = Published(tmp_path_factory.mktemp("settled") / "shop"), random.Random(3)
+    for _ in range(STEPS):
+        made.step([made.changes(rng)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(published: Published) -> Iterator[Site]:
+    with site(published.folder) as running:
+        yield running
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+def test_a_query_is_stored_changed_matched_and_removed(served: Site, published: Published) -> None:
+    held = published.held[-1]
+    n = max(row[1] for row in held)
+    file = published.folder / "searches/most.yaml"
+    with served.client() as owner:
+        made = owner.post("/api/queries", json={"name": "most", "view": "SUMS", "query": "n:>=0"}).json()
+        assert made == {"name": "most", "view": "sums", "query": "n:>=0", "problem": None}
+        assert yaml.safe_load(file.read_text()) == {"view": "sums", "query": "n:>=0"}
+        again = {"name": "Most", "view": "sums", "query": "n:1"}
+        assert refusal(owner.post("/api/queries", json=again)) == (409, "search.exists")
+        assert refusal(owner.put("/api/queries/most", json={"view": "sums", "query": "n:("})) == (400, "search.query")
+        assert refusal(owner.put("/api/queries/none", json={"view": "sums", "query": "n:1"})) == (404, "search.unknown")
+        wrong = owner.put("/api/queries/most", json={"view": "sum", "query": "n:1"})
+        assert (*refusal(wrong), wrong.json()["next"]) == (404, "view.unknown", "did you mean 'sums'?")
+        owner.put("/api/queries/most", json={"view": "sums", "query": f"n:{n}"}).raise_for_status()
+        assert StoredQueries(published.folder).read()[0]["most"].query == f"n:{n}"
+        found = owner.get("/api/queries/MOST/matches").json()
+        assert (found["query"], found["view"], found["commit"]) == ("most", "sums", STEPS)
+        wanted = {row: copies for row, copies in held.items() if row[1] == n}
+        assert {(m["row"]["id"], m["row"]["n"]): m["copies"] for m in found["matches"]} == wanted
+        assert found["total"] == sum(wanted.values()) > 0
+        assert [column["name"] for column in found["columns"]] == ["id", "n"]
+        assert owner.get("/api/queries/most/matches?at=0").json()["matches"] == []
+        assert owner.get("/api/queries/most/matches?limit=0").json()["total"] == found["total"]
+        (published.folder / "searches/broken.yaml").write_text("view: sums\n")
+        broken, most = owner.get("/api/queries").json()
+        assert (broken["name"], broken["problem"]["code"], most["problem"]) == ("broken", "config.invalid", None)
+        assert refusal(owner.get("/api/queries/broken/matches")) == (422, "config.invalid")
+        for name in ("broken", "most"):
+            assert owner.delete(f"/api/queries/{name}").json() == {"removed": name}
+        assert owner.get("/api/queries").json() == [] and not file.exists()
+        assert refusal(owner.delete("/api/queries/most")) == (404, "search.unknown")
+
+
+def test_queries_of_views_that_a_token_does_not_reach_are_not_there(served: Site) -> None:
+    with served.client() as owner:
+        owner.post("/api/queries", json={"name": "hidden", "view": "sums", "query": "n:1"}).raise_for_status()
+        token = served.tokens.create("elsewhere", Role.EDITOR, ["other_*"])[1]
+        with served.client(token) as client:
+            assert client.get("/api/queries").json() == []
+            for method, path in (("GET", "/hidden/matches"), ("DELETE", "/hidden"), ("PUT", "/hidden")):
+                sent = {"view": "other_view", "query": "n:1"} if method == "PUT" else None
+                there, absent = (
+                    client.request(method, f"/api/queries{path.replace('hidden', name)}", json=sent)
+                    for name in ("hidden", "absent")
+                )
+                assert there.status_code == absent.status_code == 404
+                assert there.text.replace("hidden", "?") == absent.text.replace("absent", "?")
+            assert refusal(client.post("/api/queries", json={"name": "n", "view": "sums", "query": "1"})) == (404, "view.unknown")  # fmt: skip
+            unbuilt = client.post("/api/queries", json={"name": "n", "view": "other_view", "query": "1"})
+            assert refusal(unbuilt) == (404, "view.unknown") and "sums" not in unbuilt.text
+        owner.delete("/api/queries/hidden").raise_for_status()
+
+
+def test_a_dead_letter_is_shown_sent_again_and_dropped(served: Site, published: Published) -> None:
+    def told(number: int) -> Message:
+        return Message(f"msg_{number}", "sums", b'{"n": %d}' % number, (1, 0, 0))
+
+    outbox, tenure = Outbox(published.state / "outbox/hook.db"), Tenure()
+    outbox.take_over(tenure)
+    outbox.take(tenure, 4, [told(1)], [], [], [(told(2), "HTTP 400: not that"), (told(3), "HTTP 404")])
+    outbox.close()
+    with served.client() as owner:
+        found = owner.get("/api/alerts").json()
+        assert found["waiting"] == {"hook": 1}
+        assert [(d["sink"], d["number"], d["view"], d["commit"], d["rows"], d["reason"]) for d in found["dead"]] == [
+            ("hook", 2, "sums", 4, 1, "HTTP 400: not that"), ("hook", 3, "sums", 4, 1, "HTTP 404"),
+        ]  # fmt: skip
+        assert owner.get("/api/alerts/hook/3").json()["messages"] == [{"n": 3}]
+        assert owner.post("/api/alerts/hook/2/replay").json() == {"replayed": 1}
+        assert owner.delete("/api/alerts/hook/3").json() == {"dropped": 1}
+        after = owner.get("/api/alerts").json()
+        assert after == {"waiting": {"hook": 2}, "dead": []} and DeadLetters(published.folder).ls("hook") == []
+        assert refusal(owner.delete("/api/alerts/hook/3")) == (404, "sink.letter")
+        assert refusal(owner.get("/api/alerts/nobody/3")) == (404, "sink.unknown")
+
+
+def test_the_audit_log_is_read_page_by_page_and_its_chain_checked(served: Site) -> None:
+    with served.client() as owner:
+        for _ in range(3):
+            owner.post("/api/apply")
+        whole = owner.get("/api/audit?limit=1000").json()
+        pages, before = list[dict[str, Any]](), ""
+        while page := owner.get(f"/api/audit?limit=4{before}").json():
+            pages, before = page + pages, f"&before={page[0]['number']}"
+        assert pages == whole and len(whole) > 8
+        verdict = owner.get("/api/audit/verdict").json()
+        assert (verdict["entries"], verdict["damage"]) == (whole[-1]["number"], None)
+        owner.post("/api/apply")
+        assert owner.get("/api/audit/verdict", params={"head": verdict["head"]}).json()["damage"] is None
+        log = next(Path(served.access.log.folder).glob("*.log"))
+        text = log.read_text()
+        log.write_text(text.replace('"apply"', '"appli"', 1))
+        damage = owner.get("/api/audit/verdict").json()["damage"]
+        log.write_text(text)
+        assert damage["number"] == next(e["number"] for e in whole if e["action"] == "apply")
+        written = {(e["action"], e["relation"], e["outcome"]) for e in whole}
+        assert {
+            ("query_add", "sums", "done"),
+            ("query_remove", "sums", "done"),
+            ("alert_drop", None, "done"),
+        } <= written
