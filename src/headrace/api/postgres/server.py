@@ -10,7 +10,6 @@ import socket
 import ssl
 import threading
 from pathlib import Path
-from urllib.parse import quote
 
 from pygwire.messages import BackendKeyData, CancelRequest
 
@@ -41,7 +40,7 @@ class PostgresServer:
     ) -> None:  # fmt: skip
         self._questions, self._project, self._folder, self._settings = questions, project, folder, settings
         self._authenticate = authenticate
-        self._tls = _tls(folder, settings)
+        self._tls = tls(folder, settings)
         self._listener: socket.socket | None = None
         self._reader: Reader | None = None
         self._lock = threading.Lock()
@@ -63,12 +62,6 @@ class PostgresServer:
         """How many there are that have said who they are."""
         with self._lock:
             return len(self._sessions)
-
-    @property
-    def url(self) -> str:
-        """For psql; the password is a token."""
-        host, port = self.address
-        return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{quote(self._project, safe='')}"
 
     def start(self, listener: socket.socket) -> None:
         """Answer who connects there, on threads. DuckDB begins with the first of them."""
@@ -183,7 +176,8 @@ class PostgresServer:
             wire.flush()
 
 
-def _tls(folder: Path, settings: PsqlSettings) -> ssl.SSLContext | None:
+def tls(folder: Path, settings: PsqlSettings) -> ssl.SSLContext | None:
+    """What connections are encrypted with, None where they are not. Raises ``config.invalid``."""
     if not settings.certificate:
         return None
     certificate, key = folder / settings.certificate, folder / settings.key
