@@ -100,7 +100,8 @@ class Servers:
             _close_input(process)
             if self._ending or select.select([closed], [], [], AGAIN_S)[0]:
                 return
-            self._tell({"event": "api.failed", "text": f"what serves has ended with exit status {status}; it begins anew"})
+            text = f"what serves has ended with exit status {status}; it begins anew"
+            self._tell({"event": "api.failed", "text": text})
 
     def close(self) -> None:
         """May be called at any point, also twice."""
@@ -126,7 +127,7 @@ def _process(project: Project, listeners: dict[str, socket.socket]) -> subproces
         "path": str(project.path), "name": settings.name, "listeners": numbers, "api": asdict(settings.api),
         "psql": None if settings.psql is None else asdict(settings.psql),
     }  # fmt: skip
-    process = subprocess.Popen(  # noqa: S603 - this package by this interpreter
+    process = subprocess.Popen(
         [sys.executable, "-m", "headrace.api.serving"],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=tuple(numbers.values()),
     )  # fmt: skip

@@ -71,6 +71,14 @@ class Gate:
             self.access.require(principal, action, relation, address=address)
         request.state.asking = Asking(self.access, principal, action, address)
 
+    def passes(self, request: Request, action: Action, relation: str) -> bool:
+        """Whether who asks by a token in the header may do it; where not, nothing is written down, nor said why."""
+        if self._hosts is not None:
+            return request.url.hostname in self._hosts
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        principal = self.access.find(given.strip()) if scheme.lower() == "bearer" else None
+        return principal is not None and self.access.allowed(principal, action, relation)
+
     def known(self, token: str, address: str) -> Principal:
         """Whose token it is. Raises ``access.token``."""
         return ANYONE if self._hosts is not None else self.access.known(token, address=address)
