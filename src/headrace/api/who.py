@@ -14,7 +14,7 @@ from headrace.governance.principal import Principal
 from headrace.governance.roles import RULES, Action, Role, Scope
 from headrace.model.errors import HeadraceError
 
-COOKIE = "headrace_token"
+COOKIE = "headrace_session"
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
 ANYONE = Principal("anyone", Role.ADMIN)  # where no token is asked for
 _SAFE = ("GET", "HEAD")
@@ -87,7 +87,12 @@ class Gate:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if given:
             return self.known(given.strip() if scheme.lower() == "bearer" else "", address_of(request))
-        principal = self.known(request.cookies.get(COOKIE, ""), address_of(request))
+        if self._hosts is not None:
+            principal = ANYONE
+        elif (session := request.cookies.get(COOKIE)) is None:
+            principal = self.known("", address_of(request))
+        else:
+            principal = self.access.known_session(session, address=address_of(request))
         if request.method not in _SAFE and SAME_SITE not in request.headers:
             raise HeadraceError(
                 "access.token", "a change without a token in its header needs the header 'X-Headrace: 1'",

@@ -13,6 +13,7 @@ from pathlib import Path
 from headrace.governance.audit import AuditLog, Detail, Event
 from headrace.governance.principal import Principal, allowed, require
 from headrace.governance.roles import Action, Role
+from headrace.governance.sessions import Sessions
 from headrace.governance.tokens import OWNER, Token, Tokens
 from headrace.model.errors import HeadraceError
 
@@ -28,6 +29,7 @@ class Access:
 
     def __init__(self, kept: Path, clock_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self.tokens = Tokens(kept, clock_us)
+        self.sessions = Sessions(clock_us)
         self.log = AuditLog(kept, clock_us)
         self._clock_us = clock_us
         self._lock = threading.Lock()
@@ -45,14 +47,22 @@ class Access:
 
     def known(self, token: str, *, address: str = "") -> Principal:
         """Whose token it is. Raises ``access.token``, and writes it down."""
-        principal = self.find(token)
+        what = "the token is not known, is over, or was revoked" if token else "the request has no token"
+        return self._someone(self.find(token), what, address)
+
+    def known_session(self, name: str, *, address: str = "") -> Principal:
+        """Whose session it is, as far as its token is not over. Raises ``access.token``, and writes it down."""
+        token = self.sessions.find(name)
+        principal = None if token is None else self.tokens.by_id(token)
+        return self._someone(principal, "the session is over, or its token was revoked", address)
+
+    def _someone(self, principal: Principal | None, what: str, address: str) -> Principal:
         if principal is None:
             self._refused(Event("", "connect", "refused", address=address, detail={"code": "access.token"}))
             raise HeadraceError(
-                "access.token",
-                "the token is not known, is over, or was revoked" if token else "the request has no token",
+                "access.token", what,
                 next="send one that `headrace token create NAME` made; the owner's is in .headrace/tokens/api",
-            )
+            )  # fmt: skip
         return principal
 
     def require(self, principal: Principal, action: Action, relation: str | None = None, *, address: str = "") -> None:
@@ -87,6 +97,7 @@ class Access:
         self.require(principal, Action.TOKEN_REVOKE, address=address)
         with self.doing(principal, Action.TOKEN_REVOKE, address=address, detail={"name": named}):
             token = self.tokens.revoke(named)
+            self.sessions.end_of(token.id)
             if token.name == OWNER:
                 self.tokens.owners()
             return token
