@@ -22,7 +22,7 @@ from headrace.catalog.api import read_api
 from headrace.catalog.document import Document, did_you_mean, load, read_text
 from headrace.catalog.functions import FOLDER, read_functions
 from headrace.catalog.psql import read_psql
-from headrace.catalog.retention import read_retention
+from headrace.catalog.retention import read_audit, read_retention
 from headrace.model.definition import Project, Settings, SinkDefinition, SourceDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 
@@ -290,6 +290,8 @@ def _settings(document: Document, folder: Path, sinks: list[str]) -> Settings:
             raise document.unknown(key, fields)
         if key == "retention":
             values[key] = read_retention(document, sinks)
+        elif key == "audit":
+            values[key] = read_audit(document)
         elif key == "api":
             values[key] = read_api(document)
         elif key == "psql":

@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from headrace.governance.audit import AuditLog, Detail, Event
+from headrace.governance.audit import AuditLog, Detail, Event, Wanted
 from headrace.governance.principal import Principal, allowed, require
 from headrace.governance.roles import Action, Role
 from headrace.governance.sessions import Sessions
 from headrace.governance.tokens import OWNER, Token, Tokens
 from headrace.model.errors import HeadraceError
 
-REFUSED_EVERY_US = 60_000_000  # the same refusal of the same address is written down once in this time, and counted
-REFUSALS_MAX = 1_024  # that are counted at a time
+REPEATED_EVERY_US = (
+    60_000_000  # the same refusal, or look at the audit log, is written down once in this time, and counted
+)
+REPEATED_MAX = 1_024  # that are counted at a time
 
 
 class Access:
@@ -33,7 +36,7 @@ class Access:
         self.log = AuditLog(kept, clock_us)
         self._clock_us = clock_us
         self._lock = threading.Lock()
-        self._refusals: OrderedDict[tuple[str, ...], tuple[int, int]] = OrderedDict()  # -> (since, not written)
+        self._repeated: OrderedDict[tuple[str, ...], tuple[int, int]] = OrderedDict()  # -> (since, not written)
 
     def close(self) -> None:
         self.tokens.close()
@@ -81,6 +84,27 @@ class Access:
         """The block does it, and it is written down: see ``AuditLog.doing``."""
         return self.log.doing(principal, action, relation, address=address, detail=detail)
 
+    def audit(
+        self, principal: Principal, wanted: Wanted, most: int, *, address: str = ""
+    ) -> tuple[list[Mapping[str, Any]], int]:
+        """See ``AuditLog.recent``. That it was read is written down, or it is not answered: raises ``audit.failed``.
+
+        Of equal reads the first in a minute, as of refusals.
+        """
+        found, asked = self.log.recent(wanted, most), wanted.detail()
+        look = (principal.token, Action.AUDIT, address, str(asked))
+        unwritten = self._counted(look)
+        if unwritten is not None:
+            more = {"more_before": unwritten} if unwritten else {}
+            event = Event(principal.name, Action.AUDIT, "done", principal.token, address=address)
+            try:
+                self.log.append(replace(event, detail={**asked, **more}))
+            except HeadraceError:
+                with self._lock:
+                    self._repeated.pop(look, None)  # the next look is to be the first
+                raise
+        return found
+
     def create_token(
         self, principal: Principal, name: str, role: Role, grants: Sequence[str] = (),
         lifetime_s: float | None = None, *, address: str = "",
@@ -112,15 +136,15 @@ class Access:
             more = {"more_before": unwritten} if unwritten else {}
             self.log.note(replace(event, detail={**event.detail, **more}))
 
-    def _counted(self, refusal: tuple[str, ...]) -> int | None:
+    def _counted(self, event: tuple[str, ...]) -> int | None:
         """How many such were not written down before this one; None where this one is not either."""
         now_us = self._clock_us()
         with self._lock:
-            since_us, unwritten = self._refusals.pop(refusal, (None, 0))
-            if since_us is not None and 0 <= now_us - since_us < REFUSED_EVERY_US:
-                self._refusals[refusal] = since_us, unwritten + 1
+            since_us, unwritten = self._repeated.pop(event, (None, 0))
+            if since_us is not None and 0 <= now_us - since_us < REPEATED_EVERY_US:
+                self._repeated[event] = since_us, unwritten + 1
                 return None
-            self._refusals[refusal] = now_us, 0
-            while len(self._refusals) > REFUSALS_MAX:
-                self._refusals.popitem(last=False)
+            self._repeated[event] = now_us, 0
+            while len(self._repeated) > REPEATED_MAX:
+                self._repeated.popitem(last=False)
         return unwritten

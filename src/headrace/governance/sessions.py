@@ -1,6 +1,6 @@
-"""Sessions of browsers: a random name in the place of the token that began it, which the browser then need not keep.
+"""Sessions of browsers: a random name in the place of the token that began it, which a browser then need not keep.
 
-In memory alone: with the process that answers they are over. Of a name only the SHA-256 is kept, and of the token its id.
+In memory alone: with the process that answers they are over. Of a name only the SHA-256 is kept, of the token its id.
 """
 
 from __future__ import annotations

@@ -125,6 +125,14 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditRetention:
+    """How much of the audit log stays, as in ``Retention``; None: all."""
+
+    keep_s: float | None = None
+    keep_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ApiSettings:
     """Where `headrace up` serves the API and the page, and to whom. ``port`` None: 7070, or a free one.
 
@@ -170,6 +178,7 @@ class Settings:
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
     retention: Retention = Retention()
+    audit: AuditRetention = AuditRetention()
     api: ApiSettings = ApiSettings()
     psql: PsqlSettings | None = None  # None: it is not served
 

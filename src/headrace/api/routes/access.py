@@ -54,8 +54,8 @@ def audit(
     outcome: str | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> Response:
-    found, _ = who.access.log.recent(Wanted(name, action, relation, outcome), limit)
-    return answers.json(list(found))
+    found, _ = who.access.audit(who.principal, Wanted(name, action, relation, outcome), limit, address=who.address)
+    return answers.json(found)
 
 
 def _shown(token: Token) -> dict[str, Any]:
