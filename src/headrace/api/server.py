@@ -25,6 +25,7 @@ from headrace.catalog.project import FILE, STATE
 from headrace.governance.access import Access
 from headrace.model.definition import ApiSettings, Project, PsqlSettings
 from headrace.model.errors import HeadraceError
+from headrace.web import tls
 from headrace.web.listening import listen
 
 PORT = 7070
@@ -48,6 +49,7 @@ class Servers:
         self._api = project.settings.api if project.settings.api.enabled else None
         self._psql = project.settings.psql
         self._listeners: dict[str, socket.socket] = {}
+        self._encrypted: dict[str, tls.Files | None] = {}
         self._closing, self._closed = socket.socketpair()  # what is read becomes ready once the other end is closed
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,10 +60,13 @@ class Servers:
         """Before anything else starts. Raises ``api.port`` and ``psql.port`` for a port that is configured and taken,
         ``config.library``, ``config.invalid``."""
         (self._project.path / ADDRESS).unlink(missing_ok=True)  # of one that was killed
+        folder = self._project.path
         if self._api is not None:
+            self._encrypted["api"] = tls.files(folder, folder / STATE, self._api, f"{FILE}: api")
             self._listeners["api"] = _api_listener(self._api)
         if self._psql is not None:
-            self._listeners["psql"] = _psql_listener(self._psql, self._project.path)
+            self._encrypted["psql"] = tls.files(folder, folder / STATE, self._psql, f"{FILE}: psql")
+            self._listeners["psql"] = _psql_listener(self._psql)
 
     def begin(self, call: object) -> None:
         """Answer. What is asked of the pipeline comes by the control socket: ``call`` is not used."""
@@ -83,7 +88,8 @@ class Servers:
 
     def _tell_api(self, settings: ApiSettings) -> None:
         path, is_open = self._project.path, settings.auth == "none"
-        url = _url(settings.host, self._listeners["api"].getsockname()[1])
+        scheme = "https" if self._encrypted["api"] else "http"
+        url = f"{scheme}://{_host(settings.host)}:{self._listeners['api'].getsockname()[1]}"
         _write(path / ADDRESS, {"url": url, "pid": os.getpid()})
         where = {} if is_open else {"token_file": str(path / TOKEN)}
         text = f"the page and the API: {url}" + ("" if is_open else f"  token in {TOKEN}")
@@ -95,7 +101,7 @@ class Servers:
             with self._lock:
                 if self._ending:
                     return
-                self._process = process = _process(self._project, self._listeners)
+                self._process = process = _process(self._project, self._listeners, self._encrypted)
             status = process.wait()
             _close_input(process)
             if self._ending or select.select([closed], [], [], AGAIN_S)[0]:
@@ -119,13 +125,16 @@ class Servers:
         self._listeners, self._process, self._thread = {}, None, None
 
 
-def _process(project: Project, listeners: dict[str, socket.socket]) -> subprocess.Popen[bytes]:
+def _process(
+    project: Project, listeners: dict[str, socket.socket], encrypted: dict[str, tls.Files | None]
+) -> subprocess.Popen[bytes]:
     """``headrace.api.serving``: it has the listeners, and ends with its standard input."""
     numbers = {name: listener.fileno() for name, listener in listeners.items()}
     settings = project.settings
     told = {
         "path": str(project.path), "name": settings.name, "listeners": numbers, "api": asdict(settings.api),
         "psql": None if settings.psql is None else asdict(settings.psql),
+        "encrypted": {name: files and [str(path) for path in files] for name, files in encrypted.items()},
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-m", "headrace.api.serving"],
@@ -163,22 +172,20 @@ def _api_listener(settings: ApiSettings) -> socket.socket:
     return listen(settings.host, port, where, code="api.port", next=other, send_bytes=SEND_BYTES)
 
 
-def _psql_listener(settings: PsqlSettings, folder: Path) -> socket.socket:
+def _psql_listener(settings: PsqlSettings) -> socket.socket:
     try:
-        server = importlib.import_module("headrace.api.postgres.server")
+        importlib.import_module("headrace.api.postgres.server")
     except ImportError as error:
         raise HeadraceError(
             "config.library", "PostgreSQL's protocol needs a library that is not installed", where=f"{FILE}: psql",
             why=str(error), next="pip install 'headrace[psql]'",
         ) from error  # fmt: skip
-    server.tls(folder, settings)
     other = f"stop it, or set another port: psql: {{port: {settings.port % 65_535 + 1}}}"
     return listen(settings.host, settings.port, f"{FILE}: psql.port", code="psql.port", next=other)
 
 
-def _url(host: str, port: int) -> str:
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
+def _host(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
 
 
 def _psql_url(listener: socket.socket, name: str) -> str:

@@ -11,8 +11,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
 from headrace.web.listening import hosts
 from headrace.web.server import ServerThread
+from headrace.web.tls import Files, context
 
 SWITCH_S = 0.0005  # an answer passes between threads, and would wait ten times as long for another's at each
 
@@ -54,8 +55,15 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     ends.callback(access.close)
     questions = Questions(Mirror(folder), api.memory)
     ends.callback(questions.close)
+    encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}
     if "api" in listeners:
-        _serve_api(ends, folder, api, listeners["api"], questions, access)
+        bells = Bells()
+        live = Live(folder, questions.mirror, bells.ring)
+        ends.callback(live.close)
+        gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
+        app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
+        ends.callback(ServerThread(app, listeners["api"], "headrace-api", encrypted["api"]).close)
+        ends.callback(live.end)
     if "psql" in listeners:
         # Its library is there only where it is asked for.
         from headrace.api.postgres.password import passwords
@@ -63,26 +71,10 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
 
         psql = PsqlSettings(**told["psql"])
         authenticate = None if psql.auth == "none" else passwords(access)
-        server = PostgresServer(questions, told["name"], folder, psql, authenticate)
+        files = encrypted["psql"]
+        server = PostgresServer(questions, told["name"], folder, psql, authenticate, files and context(files, "psql"))
         server.start(listeners["psql"])
         ends.callback(server.stop)
-
-
-def _serve_api(
-    ends: ExitStack, folder: Path, settings: ApiSettings, listener: socket.socket, questions: Questions, access: Access
-) -> None:
-    bells = Bells()
-    gate = Gate(access, hosts(settings.host) if settings.auth == "none" else None)
-    live = Live(folder, questions.mirror, bells.ring)
-    ends.callback(live.close)
-
-    def call(verb: str, arguments: dict[str, Any], progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        return request(folder, verb, arguments, progress)
-
-    app = make_app(Served(folder, call, questions, live, bells, gate))
-    server = ServerThread(app, listener, "headrace-api")
-    ends.callback(server.close)
-    ends.callback(live.end)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,8 @@ class ApiSettings:
     """Where `headrace up` serves the API and the page, and to whom. ``port`` None: 7070, or a free one.
 
     ``auth``: "token", or "none" on the loopback. ``memory``: of the questions that are asked of views.
+    ``certificate``, ``key``: PEM files below the project's folder, or absolute, both or neither; ``tls``: it makes a
+    certificate of its own instead.
     """
 
     enabled: bool = True
@@ -144,20 +146,21 @@ class ApiSettings:
     port: int | None = None
     auth: str = "token"
     memory: str = "512MB"
+    tls: bool = False
+    certificate: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PsqlSettings:
-    """Where PostgreSQL's protocol is served, and to whom. ``auth`` as in ``ApiSettings``.
-
-    ``certificate``, ``key``: PEM files below the project's folder, or absolute; both or neither, for TLS.
-    """
+    """Where PostgreSQL's protocol is served, and to whom. ``auth``, and what TLS is by, as in ``ApiSettings``."""
 
     host: str = "127.0.0.1"
     port: int = 7432
     auth: str = "token"
     connections: int = 64
     memory: str = "512MB"
+    tls: bool = False
     certificate: str = ""
     key: str = ""
 

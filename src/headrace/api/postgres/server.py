@@ -31,16 +31,17 @@ _log = logging.getLogger(__name__)
 class PostgresServer:
     """Answers what ``questions`` can; ``authenticate`` None: whoever connects may read all.
 
-    ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE.
+    ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE; ``encrypted``: what
+    connections are encrypted with that ask for it.
     """
 
     def __init__(
         self, questions: Questions, project: str, folder: Path, settings: PsqlSettings,
-        authenticate: Authenticate | None,
+        authenticate: Authenticate | None, encrypted: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
         self._questions, self._project, self._folder, self._settings = questions, project, folder, settings
         self._authenticate = authenticate
-        self._tls = tls(folder, settings)
+        self._tls = encrypted
         self._listener: socket.socket | None = None
         self._reader: Reader | None = None
         self._lock = threading.Lock()
@@ -174,20 +175,3 @@ class PostgresServer:
         with contextlib.suppress(Gone):
             wire.write(sqlstate.response(error, "FATAL"))
             wire.flush()
-
-
-def tls(folder: Path, settings: PsqlSettings) -> ssl.SSLContext | None:
-    """What connections are encrypted with, None where they are not. Raises ``config.invalid``."""
-    if not settings.certificate:
-        return None
-    certificate, key = folder / settings.certificate, folder / settings.key
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise HeadraceError(
-            "config.invalid", "the certificate of psql cannot be used", where=f"{certificate}, {key}",
-            why=str(error), next="PEM files of a certificate and of its key without a password",
-        ) from error  # fmt: skip
-    return context
