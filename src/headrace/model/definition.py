@@ -66,7 +66,10 @@ class FunctionFile:
 
 @dataclass(frozen=True, slots=True)
 class SinkDefinition:
-    """``sinks/NAME.yaml``: the connector's ``type``, its options, and the views it takes (all by default)."""
+    """``sinks/NAME.yaml``: the connector's ``type``, its options, and the views it takes (all by default).
+
+    ``searches``: the stored queries whose matches it takes; then it takes no view.
+    """
 
     name: str
     type: str
@@ -74,6 +77,7 @@ class SinkDefinition:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    searches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

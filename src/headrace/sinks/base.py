@@ -21,6 +21,8 @@ class Sink(ABC):
     """What is said of those rows to the user, and where he finds them."""
     anew: str = ""
     """Why what the store held at ``open`` was not of this log; empty when it was, or when there was nothing."""
+    tells = False
+    """Whether it tells of changes and keeps no contents: then it may be given matches of stored queries for views."""
     apart = False
     """Whether every published step comes by itself, rather than several as one when the sink is behind."""
 

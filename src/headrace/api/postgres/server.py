@@ -31,8 +31,8 @@ _log = logging.getLogger(__name__)
 class PostgresServer:
     """Answers what ``questions`` can; ``authenticate`` None: whoever connects may read all.
 
-    ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE; ``encrypted``: what
-    connections are encrypted with that ask for it.
+    ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE; ``encrypted``:
+    what connections are encrypted with that ask for it.
     """
 
     def __init__(
