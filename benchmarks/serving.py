@@ -20,11 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 import orjson
 import yaml
@@ -72,17 +72,36 @@ class Plain:
     """Requests over a few connections that stay open; a client that takes little of the machine itself."""
 
     def __init__(self, url: str, token: str) -> None:
-        self._url, self._head = urlsplit(url), f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
+        self._url, self._head = urlsplit(url), f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
         self._idle: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
 
-    async def open(self) -> None:
-        for _ in range(CONNECTIONS):
+    async def open(self, connections: int) -> None:
+        for _ in range(connections):
             self._idle.put_nowait(await asyncio.open_connection(self._url.hostname, self._url.port))
 
     async def get(self, path: str) -> tuple[int, Any]:
         """(status, JSON)."""
+        return await self._asked(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
+
+    async def post(self, path: str, content: Any) -> tuple[int, Any]:
+        """(status, JSON) of an answer to JSON."""
+        body = orjson.dumps(content)
+        head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        return await self._asked(f"POST {path} HTTP/1.1\r\n{self._head}{head}".encode() + body)
+
+    async def lines(self, path: str) -> AsyncIterator[bytes]:
+        """Of a stream that does not end, on a connection of its own; lengths of its chunks among them."""
+        reader, writer = await asyncio.open_connection(self._url.hostname, self._url.port, limit=1 << 30)
+        writer.write(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
+        try:
+            async for line in reader:
+                yield line
+        finally:
+            writer.close()
+
+    async def _asked(self, request: bytes) -> tuple[int, Any]:
         reader, writer = await self._idle.get()
-        writer.write(f"GET {path} HTTP/1.1\r\n{self._head}".encode())
+        writer.write(request)
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         body = await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
         self._idle.put_nowait((reader, writer))
@@ -92,8 +111,8 @@ class Plain:
 class Serving:
     """The running project's two addresses, and what it must hold: ``values[id]``."""
 
-    def __init__(self, push: httpx.AsyncClient, api: httpx.AsyncClient, plain: Plain, rows: int) -> None:
-        self.push, self.api, self.plain = push, api, plain
+    def __init__(self, push: Plain, api: Plain, rows: int) -> None:
+        self.push, self.api = push, api
         self.random = np.random.default_rng(0)
         self.values = self.random.integers(0, 1_000_000, rows)
         self.recent: list[int] = []
@@ -104,8 +123,8 @@ class Serving:
         ids = np.arange(len(self.values))
         for begin in range(0, len(ids), FILLING):
             commit = await self._pushed(ids[begin : begin + FILLING])
-        answer = await self.api.post("/api/wait", json={"token": commit, "timeout": 60}, timeout=70)
-        answer.raise_for_status()
+        status, _ = await self.api.post("/api/wait", {"token": commit, "timeout": 60})
+        assert status == 200
 
     async def change(self) -> None:
         ids = self.random.integers(0, len(self.values), CHANGED)
@@ -118,54 +137,50 @@ class Serving:
         recent = self.recent and self.random.random() < 0.1
         id = int(self.random.choice(self.recent)) if recent else int(self.random.integers(0, len(self.values)))
         before = int(self.values[id])
-        status, found = await self.plain.get(f"/api/views/kept/row?id={id}")
+        status, found = await self.api.get(f"/api/views/kept/row?id={id}")
         row = found.get("row", {})
         self.wrong += status != 200 or row["id"] != id or (not recent and row["v"] not in (before, self.values[id]))
 
     async def aggregate(self) -> float:
         began = time.perf_counter()
-        answer = await self.api.post("/api/sql", json={"sql": AGGREGATE})
+        status, answer = await self.api.post("/api/sql", {"sql": AGGREGATE})
         took = time.perf_counter() - began
-        self.wrong += answer.status_code != 200 or len(answer.json()["rows"]) != 10
+        self.wrong += status != 200 or len(answer["rows"]) != 10
         return took
 
     async def _pushed(self, ids: np.ndarray) -> int:
         rows = [{"id": int(id), "g": int(id) % GROUPS, "v": int(self.values[id])} for id in ids]
         changes = [{"table": "kept_rows", "op": "upsert", "row": row} for row in rows]
-        answer = await self.push.post("/transactions", json={"changes": changes}, timeout=60)
-        return int(answer.raise_for_status().json()["commit"])
+        status, answer = await self.push.post("/transactions", {"changes": changes})
+        assert status == 200
+        return int(answer["commit"])
 
 
 async def _measured(project: Path, process: subprocess.Popen[str], chosen: argparse.Namespace) -> int:
     push_url, api_url = await asyncio.to_thread(_addresses, process)
     tokens = project / ".headrace/tokens"
-    push_headers, api_headers = (
-        {"Authorization": f"Bearer {(tokens / name).read_text().strip()}"} for name in ("push", "api")
+    push, api = (
+        Plain(url, (tokens / name).read_text().strip()) for url, name in ((push_url, "push"), (api_url, "api"))
     )
-    async with (
-        httpx.AsyncClient(base_url=push_url, headers=push_headers) as push,
-        httpx.AsyncClient(base_url=api_url, headers=api_headers, timeout=30) as api,
-        httpx.AsyncClient(base_url=api_url, headers=api_headers, timeout=None) as following,
-    ):
-        plain = Plain(api_url, api_headers["Authorization"].split()[1])
-        await plain.open()
-        serving = Serving(push, api, plain, chosen.rows)
-        began = time.monotonic()
-        await serving.fill()
-        filled = time.monotonic() - began
-        await serving.read()
-        seen: dict[int, float] = {}
-        reader = asyncio.create_task(_follow(following, seen))
-        while not seen:
-            await asyncio.sleep(0.05)
-        aggregates: list[float] = []
-        waits, _, _ = await asyncio.gather(
-            _at_times(serving.read, chosen.reads, chosen.seconds),
-            _at_times(serving.change, chosen.writes, chosen.seconds),
-            _at_times(lambda: _noted(serving.aggregate, aggregates), 1, chosen.seconds),
-        )
-        await asyncio.sleep(2)
-        reader.cancel()
+    await push.open(CONNECTIONS)
+    await api.open(CONNECTIONS)
+    serving = Serving(push, api, chosen.rows)
+    began = time.monotonic()
+    await serving.fill()
+    filled = time.monotonic() - began
+    await serving.read()
+    seen: dict[int, float] = {}
+    reader = asyncio.create_task(_follow(api, seen))
+    while not seen:
+        await asyncio.sleep(0.05)
+    aggregates: list[float] = []
+    waits, _, _ = await asyncio.gather(
+        _at_times(serving.read, chosen.reads, chosen.seconds),
+        _at_times(serving.change, chosen.writes, chosen.seconds),
+        _at_times(lambda: _noted(serving.aggregate, aggregates), 1, chosen.seconds),
+    )
+    await asyncio.sleep(2)
+    reader.cancel()
     published = _published(project)
     late = [(seen[c] - published[c]) * 1000 for c in seen if c in published and c >= serving.pushed[0]]
     report(
@@ -202,12 +217,11 @@ async def _at_times(work: Any, rate: float, seconds: float) -> list[float]:
     return waits
 
 
-async def _follow(client: httpx.AsyncClient, seen: dict[int, float]) -> None:
+async def _follow(api: Plain, seen: dict[int, float]) -> None:
     """When each commit's change was here, in the system's clock."""
-    async with client.stream("GET", "/api/views/kept/changes", timeout=None) as answer:
-        async for line in answer.aiter_lines():
-            if line.startswith("id: "):
-                seen.setdefault(int(line[4:]), time.time())
+    async for line in api.lines("/api/views/kept/changes"):
+        if line.startswith(b"id: "):
+            seen.setdefault(int(line[4:]), time.time())
 
 
 def _published(project: Path) -> dict[int, float]:

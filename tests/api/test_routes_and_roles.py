@@ -144,7 +144,22 @@ def test_a_cookie_reads_and_changes_only_with_the_header_of_the_page(served: Sit
         refused = browser.post("/api/plan")
         assert (refused.status_code, refused.json()["code"]) == (401, "access.token")
         assert browser.post("/api/plan", headers={"X-Headrace": "1"}).json() == {"verb": "plan"}
+        name = browser.cookies["headrace_session"]
+        assert served.owner not in str(logged.headers) and len(name) == 43
         browser.delete("/api/session")
+        assert browser.get("/api/me").status_code == 401
+        browser.cookies.set("headrace_session", name)  # a browser that kept it all the same
+        assert browser.get("/api/me").json()["what"] == "the session is over, or its token was revoked"
+        browser.cookies.set("headrace_session", served.owner)
+        assert browser.get("/api/me").status_code == 401
+
+
+def test_a_session_ends_with_its_token(served: Site) -> None:
+    with served.client() as owner, httpx.Client(base_url=served.url) as browser:
+        made = owner.post("/api/tokens", json={"name": "guest", "role": "viewer", "only": ["sums"]}).json()
+        browser.post("/api/session", json={"token": made["token"]})
+        assert browser.get("/api/me").json() == {"name": "guest", "role": "viewer", "only": ["sums"]}
+        served.tokens.revoke("guest")  # by another process, say, that knows of no sessions
         assert browser.get("/api/me").status_code == 401
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
-from served_project import Verbs
 
 from headrace.api import server
-from headrace.api.server import ApiServer
-from headrace.model.definition import ApiSettings, Project, Settings
+from headrace.api.server import Servers
+from headrace.model.definition import ApiSettings, Project, PsqlSettings, Settings
 from headrace.model.errors import HeadraceError
+from headrace.testing.ports import free_port
 from published_view import Published
 
 
@@ -34,9 +35,9 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def made(folder: Path, **settings: Any) -> tuple[ApiServer, list[dict[str, Any]]]:
+def made(folder: Path, **settings: Any) -> tuple[Servers, list[dict[str, Any]]]:
     told: list[dict[str, Any]] = []
-    return ApiServer(Project(folder, Settings(api=ApiSettings(**settings))), told.append), told
+    return Servers(Project(folder, Settings(api=ApiSettings(**settings))), told.append), told
 
 
 def test_it_tells_where_it_is_answers_and_takes_its_address_away(folder: Path) -> None:
@@ -45,18 +46,20 @@ def test_it_tells_where_it_is_answers_and_takes_its_address_away(folder: Path) -
     beside, told = made(folder, port=0)
     beside.listen()
     assert not address.exists()
-    beside.begin(Verbs())
+    beside.begin(None)
     try:
         url = told[0]["url"]
         assert (told[0]["event"], told[0]["token_file"]) == ("api.started", str(token))
         assert json.loads(address.read_text())["url"] == url and token.read_text().strip() not in str(told)
         assert stat.S_IMODE(token.stat().st_mode) == stat.S_IMODE(address.stat().st_mode) == 0o600
-        assert beside._answering is None  # nobody has asked yet
+        assert beside._process is None  # nobody has asked yet
         assert httpx.get(f"{url}/api/health").json()["status"] == "ok"
         asked = httpx.get(
             f"{url}/api/views/sums/rows", headers={"Authorization": f"Bearer {token.read_text().strip()}"}
         )
         assert asked.json()["rows"] == []
+        status = httpx.get(f"{url}/api/status", headers={"Authorization": f"Bearer {token.read_text().strip()}"})
+        assert (status.status_code, status.json()["code"]) == (503, "project.not_running")  # here nothing runs it
     finally:
         beside.close()
     assert not address.exists()
@@ -70,7 +73,7 @@ def test_it_ends_without_having_been_asked_or_begun(folder: Path) -> None:
         beside, _ = made(folder, port=0)
         beside.listen()
         if begins:
-            beside.begin(Verbs())
+            beside.begin(None)
         beside.close()
 
 
@@ -80,7 +83,7 @@ def test_the_usual_port_may_be_taken_a_configured_one_not(
     monkeypatch.setattr(server, "PORT", taken)
     beside, told = made(folder)
     beside.listen()
-    beside.begin(Verbs())
+    beside.begin(None)
     assert not told[0]["url"].endswith(f":{taken}")
     beside.close()
     refused, _ = made(folder, port=taken)
@@ -94,10 +97,48 @@ def test_the_usual_port_may_be_taken_a_configured_one_not(
 def test_without_tokens_it_names_no_file_of_one(folder: Path) -> None:
     beside, told = made(folder, port=0, auth="none")
     beside.listen()
-    beside.begin(Verbs())
+    beside.begin(None)
     try:
         assert "token_file" not in told[0] and "token" not in told[0]["text"]
         assert httpx.get(f"{told[0]['url']}/api/me").json()["name"] == "anyone"
         assert not (folder / ".headrace/tokens/api").exists()
+    finally:
+        beside.close()
+
+
+def test_one_that_was_killed_is_followed_by_another_and_none_outlives_the_project(folder: Path) -> None:
+    beside, told = made(folder, port=0)
+    beside.listen()
+    beside.begin(None)
+    url = f"{told[0]['url']}/api/health"
+    try:
+        assert httpx.get(url).json()["status"] == "ok"
+        first = beside._process
+        assert first is not None and first.poll() is None
+        first.kill()
+        first.wait()
+        assert httpx.get(url, timeout=20).json()["status"] == "ok"
+        assert told[1]["event"] == "api.failed" and "exit status -9" in told[1]["text"]
+        second = beside._process
+        assert second is not None and second.pid != first.pid and second.stdin is not None
+        second.stdin.close()  # as when the process that runs the project is killed
+        assert second.wait(10) == 0
+    finally:
+        beside.close()
+
+
+def test_http_and_psql_are_answered_by_one_process(folder: Path) -> None:
+    port, told = free_port(), list[dict[str, Any]]()
+    settings = Settings(name="shop", api=ApiSettings(port=0, auth="none"), psql=PsqlSettings(port=port, auth="none"))
+    beside = Servers(Project(folder, settings), told.append)
+    beside.listen()
+    beside.begin(None)
+    try:
+        assert [event["event"] for event in told] == ["api.started", "psql.started"]
+        with psycopg.connect(told[1]["url"], user="ada") as connection:
+            assert connection.execute("SELECT count(*) FROM sums").fetchall() == [(0,)]
+            process = beside._process
+            assert httpx.get(f"{told[0]['url']}/api/views/sums/rows").json()["rows"] == []
+            assert beside._process is process
     finally:
         beside.close()

@@ -124,7 +124,8 @@ def test_what_no_token_can_be_is_refused_by_name(shop: Path, arguments: tuple[st
 
 def test_the_audit_log_is_shown_filtered_and_verified(shop: Path) -> None:
     assert run(shop, "audit")[1] == "no entries\n"
-    assert answer(shop, "audit", "--verify") == {"entries": 0, "head": f"0:{'0' * 64}", "damage": None}
+    empty = {"entries": 0, "head": f"0:{'0' * 64}", "damage": None, "removed": 0}
+    assert answer(shop, "audit", "--verify") == empty
     run(shop, "token", "create", "dashboard", "--only", "sales_*")
     refused(shop, "token", "create", "dashboard")
     access = Access(shop / ".headrace")
@@ -143,13 +144,17 @@ def test_the_audit_log_is_shown_filtered_and_verified(shop: Path) -> None:
     for line, pattern in zip(shown, patterns, strict=True):
         assert re.match(pattern, line), line
     for arguments, numbers in (
-        (["--who", "dashboard"], [7]), (["--action", "rebuild"], [5, 6]), (["--relation", "orders"], [5, 6]),
-        (["--outcome", "failed"], [4]), (["-n", "2"], [6, 7]), (["--since", "1h", "--outcome", "done"], [2, 6]),
-        (["--since", "2999-01-01T00:00"], []), (["--since", "2020-01-01"], [1, 2, 3, 4, 5, 6, 7]),
+        (["--who", "dashboard"], [8]), (["--action", "rebuild"], [5, 7]), (["--relation", "orders"], [5, 7]),
+        (["--outcome", "failed"], [4]), (["--since", "2999-01-01T00:00"], []), (["-n", "2"], [12, 13]),
+        (["--since", "1h", "--outcome", "done", "--action", "token_create"], [2]),
+        (["--since", "2020-01-01", "--action", "token_create"], [1, 2, 3, 4]),
     ):  # fmt: skip
         assert [entry["number"] for entry in answer(shop, "audit", *arguments)["entries"]] == numbers, arguments
+    reads = answer(shop, "audit", "--action", "audit")["entries"]  # each of these looks is an entry
+    assert [entry["number"] for entry in reads] == [6, *range(9, 17)]
+    assert (reads[1]["who"], reads[1]["detail"]) == (user, {"who": "dashboard"})
     head = answer(shop, "audit", "--verify")["head"]
-    assert run(shop, "audit", "--verify")[1] == f"sound: 7 entries are as written\nhead {head}\n"
+    assert re.fullmatch(r"sound: 18 entries are as written\nhead 18:\w{64}\n", run(shop, "audit", "--verify")[1])
     assert run(shop, "audit", "--verify", "--head", head)[0] == 0
     (file,) = (shop / ".headrace/audit").glob("*.log")
     file.write_text(file.read_text().replace('"code":"access.exists"', '"code":"access.fine"'))

@@ -132,7 +132,7 @@ def test_a_flood_of_refusals_is_counted_and_not_written_down_one_by_one(access: 
 def test_the_counted_refusals_take_no_more_memory_than_they_may(access: Access) -> None:
     for n in range(1_100):
         access._counted(("", "connect", f"10.0.{n // 256}.{n % 256}", "access.token"))
-    assert len(access._refusals) == 1_024
+    assert len(access._repeated) == 1_024
 
 
 def test_a_refusal_stays_one_where_it_cannot_be_written_down(access: Access, caplog: pytest.LogCaptureFixture) -> None:
@@ -173,3 +173,29 @@ def test_what_commands_change_is_written_down_without_values_of_rows(tmp_path: P
         (user, "stop", None, "local", "failed", {"code": "project.not_running"}),
     ]
     assert b"4111" not in b"".join(path.read_bytes() for path in log.folder.iterdir())
+
+
+def test_who_reads_the_audit_log_is_written_down_once_a_minute(access: Access, clock: Clock) -> None:
+    owner = access.known(access.tokens.owners())
+    assert access.audit(owner, Wanted(), 10) == ([], 0)
+    for _ in range(3):
+        found, _ = access.audit(owner, Wanted(outcome="refused"), 10, address="10.0.0.7")
+        assert found == []
+    clock.us += MINUTE_US
+    access.audit(owner, Wanted(outcome="refused"), 10, address="10.0.0.7")
+    assert entries(access.log, "who", "action", "outcome", "address", "detail") == [
+        ("owner", "audit", "done", "", {}),
+        ("owner", "audit", "done", "10.0.0.7", {"outcome": "refused"}),
+        ("owner", "audit", "done", "10.0.0.7", {"outcome": "refused", "more_before": 2}),
+    ]
+
+
+def test_what_cannot_be_written_down_is_not_read(access: Access) -> None:
+    owner = access.known(access.tokens.owners())
+    access.audit(owner, Wanted(), 10)
+    for path in access.log.folder.iterdir():
+        path.unlink()
+    access.log.folder.rmdir()
+    access.log.folder.write_text("in the way")
+    for _ in range(2):
+        assert refused(access.audit, owner, Wanted(), 10, address="elsewhere") == "audit.failed"

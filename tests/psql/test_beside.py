@@ -9,15 +9,16 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headrace.api.postgres.beside import PsqlServer
+from headrace.api.server import Servers
 from headrace.catalog.project import read
 from headrace.governance.access import Access
 from headrace.governance.roles import Role
-from headrace.model.definition import PsqlSettings
+from headrace.model.definition import ApiSettings, PsqlSettings
 from headrace.model.errors import HeadraceError
 from headrace.testing.ports import free_port
 from project_folder import ProjectFolder
@@ -82,10 +83,12 @@ def test_what_is_written_of_psql_is_checked_before_anything_starts(project: Proj
     assert definitions.settings.psql == PsqlSettings()
     project.settings()
     assert read(project.path).settings.psql is None
-    first = PsqlServer(definitions, PsqlSettings(port=free_port()), lambda event: None)
+    settings = replace(definitions.settings, api=ApiSettings(enabled=False), psql=PsqlSettings(port=free_port()))
+    definitions = replace(definitions, settings=settings)
+    first = Servers(definitions, lambda event: None)
     (project.path / ".headrace").mkdir(exist_ok=True)
     first.listen()
-    second = PsqlServer(definitions, first._settings, lambda event: None)
+    second = Servers(definitions, lambda event: None)
     with pytest.raises(HeadraceError) as taken:
         second.listen()
     assert taken.value.code == "psql.port" and "psql: {port:" in taken.value.next

@@ -7,7 +7,6 @@ published when it began.
 from __future__ import annotations
 
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from pygwire.messages import CancelRequest
 
 from headrace.api.postgres.reading import Asker
 from headrace.api.postgres.server import PostgresServer
-from headrace.model.definition import PsqlSettings
 from headrace.model.errors import HeadraceError
 from psql_project import Views, connect, serving
 
@@ -213,25 +211,6 @@ def test_there_are_so_many_connections_and_no_more(views: Views) -> None:
         while served.connections:
             time.sleep(0.01)
         connect(served).close()
-
-
-def test_tls_is_by_the_certificate_that_is_configured(views: Views, tmp_path: Path) -> None:
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
-         "-subj", "/CN=localhost", "-days", "2"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    with (
-        serving(views, certificate=str(certificate), key=str(key)) as served,
-        connect(served, sslmode="require") as connection,
-    ):
-        assert connection.execute("SELECT sum(n) FROM sums").fetchone() == (sum(range(ROWS)) * 10,)
-        assert connection.pgconn.ssl_in_use
-    with serving(views) as served, pytest.raises(psycopg.OperationalError, match="SSL"):
-        connect(served, sslmode="require")
-    with pytest.raises(HeadraceError, match="certificate of psql cannot be used"):
-        PostgresServer(None, "shop", views.folder, PsqlSettings(certificate="no", key=str(key)), None)  # type: ignore[arg-type]
 
 
 def test_a_view_that_is_behind_is_told_of_in_a_notice(views: Views, served: PostgresServer) -> None:

@@ -89,11 +89,15 @@ def test_what_happens_in_a_view_is_told_once_it_has_happened(
         after[commit] = Counter(json.dumps({"region": r, "total": t}) for r, t in totals.items() if t > 100)
         asked(endpoint, f"wait?token={commit}&timeout=20&{of}")
 
-    with HookReceiver() as hook, MailServer() as mails:
+    with HookReceiver() as hook, HookReceiver() as matches, MailServer() as mails:
         project.source("shop", "http", port=0, tables=TABLES)
         project.view("large", LARGE)
         project.write(
             "sinks/hook.yaml", f"type: webhook\nurl: {hook.url}\nsecret: env:HOOK_SECRET\non: both\ntimeout_s: 2\n"
+        )
+        project.write("searches/larger.yaml", 'view: large\nquery: "total:>=160"\n')
+        project.write(
+            "sinks/larger.yaml", f"type: webhook\nurl: {matches.url}\nsecret: env:HOOK_SECRET\nsearches: [larger]\n"
         )
         project.sink("mail", "mail", host="127.0.0.1", port=mails.port, to="ann@example.com", **{"from": "shop@example.com"},
                      subject="{region} is {event}", at_most="1000/hour")  # fmt: skip
@@ -106,18 +110,18 @@ def test_what_happens_in_a_view_is_told_once_it_has_happened(
             push(endpoint, (2, "south", 90), (1, "north", 160))
             push(endpoint, (3, "south", 90), (1, "north", 5))
             until(lambda: len(hook.requests) == 3 and len(mails.mails) == 3)
-            hook.usual = 503
+            hook.usual = matches.usual = 503
             push(endpoint, (2, "south", 5))
             push(endpoint, (4, "west", 500))
-            until(lambda: any(event["event"] == "sink.failed" for event in told))
+            until(lambda: {event["sink"] for event in told if event["event"] == "sink.failed"} == {"hook", "larger"})
             until(lambda: len(mails.mails) == 5)  # one receiver that is down holds up nobody
-            (failed,) = [event["error"] for event in told if event["event"] == "sink.failed"]
+            (failed,) = [e["error"] for e in told if e["event"] == "sink.failed" and e["sink"] == "hook"]
             assert (failed["code"], failed["where"]) == ("sink.refused", "sinks/hook.yaml")
             assert "HTTP 503" in failed["why"]
             headrace(shop, "backup", str(tmp_path / "backup"))
         headrace(tmp_path, "restore", str(tmp_path / "backup"), str(tmp_path / "again"))
-        assert headrace(tmp_path / "again", "alerts", "ls")["waiting"] == {"hook": 1, "mail": 0}
-        hook.usual = 204
+        assert headrace(tmp_path / "again", "alerts", "ls")["waiting"] == {"hook": 1, "larger": 1, "mail": 0}
+        hook.usual = matches.usual = 204
         hook.answers.append((400, {}, "not this one"))
         with up(shop) as (endpoint, _):
             until(lambda: not hook.answers)
@@ -131,6 +135,11 @@ def test_what_happens_in_a_view_is_told_once_it_has_happened(
     assert sorted(message["commit"] for message in messages) == sorted(after)
     for commit, expected in after.items():
         assert contents(m for m in messages if m["commit"] <= commit) == {"large": expected}, commit
+    found = once(matches.requests)  # of the rows that the stored query matches, through the same kill
+    assert {message["query"] for message in found} == {"larger"}
+    for commit, every in after.items():
+        larger = Counter({row: n for row, n in every.items() if json.loads(row)["total"] >= 160})
+        assert contents(m for m in found if m["commit"] <= commit).get("large", Counter()) == larger, commit
     assert messages[1]["changed"] == [
         {"before": {"region": "north", "total": 150}, "after": {"region": "north", "total": 160}}
     ]

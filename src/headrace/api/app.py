@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from headrace.api import metrics, page
 from headrace.api.actions import ACTIONS
 from headrace.api.around import Around
+from headrace.api.by_key import ByKey
 from headrace.api.project import Served
 from headrace.api.routes import (
     access,
@@ -56,6 +57,7 @@ def make_app(project: Served) -> FastAPI:
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _of_http)
+    app.add_middleware(ByKey, project=project, prefix=PREFIX)
     app.add_middleware(Around, requests=requests)
     return app
 

@@ -1,122 +1,168 @@
-"""The API beside a running project: its address, its thread, and the file that tells where it is."""
+"""What a running project serves: its addresses, the file that tells them, and the process that answers there.
+
+Record: docs/decisions/0029-a-process-that-serves.md.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import select
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import quote
 
 import orjson
 
 from headrace.catalog.project import FILE, STATE
 from headrace.governance.access import Access
-from headrace.model.definition import ApiSettings, Project
+from headrace.model.definition import ApiSettings, Project, PsqlSettings
 from headrace.model.errors import HeadraceError
-from headrace.web.listening import hosts, listen
-
-if TYPE_CHECKING:
-    from headrace.api.project import Call
+from headrace.web import tls
+from headrace.web.listening import listen
 
 PORT = 7070
-SWITCH_S = 0.0005  # an answer passes between threads, and would wait ten times as long for the engine's at each
 SEND_BYTES = 128 << 10  # a thousand who follow views and stand still are to cost little
 TOKEN = Path(STATE) / "tokens" / "api"
 ADDRESS = Path(STATE) / "api.json"
+END_S = 10.0  # a process that has not ended by itself by then is ended
+AGAIN_S = 1.0  # between the end of one that nobody ended and the next
 
 
-class ApiServer:
-    """What `headrace up` runs beside the pipeline. ``tell`` hears ``{"event": "api.started", "url", ...}``.
+class Servers:
+    """What `headrace up` runs beside the pipeline. ``tell`` hears ``{"event": "api.started", "url", ...}`` and
+    ``psql.started``.
 
-    It listens from the start, and loads FastAPI and DuckDB with the first request: who asks nothing pays nothing.
+    It listens from the start; the process that answers begins with the first connection: who asks nothing pays nothing.
+    One that ends by a fault takes nothing along, and the next connection has another.
     """
 
     def __init__(self, project: Project, tell: Callable[[dict[str, Any]], None]) -> None:
-        self._project, self._settings, self._tell = project, project.settings.api, tell
-        self._listener: socket.socket | None = None
+        self._project, self._tell = project, tell
+        self._api = project.settings.api if project.settings.api.enabled else None
+        self._psql = project.settings.psql
+        self._listeners: dict[str, socket.socket] = {}
+        self._encrypted: dict[str, tls.Files | None] = {}
         self._closing, self._closed = socket.socketpair()  # what is read becomes ready once the other end is closed
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
-        self._answering: _Answering | None = None
-        self._access: Access | None = None
+        self._ending = False
 
     def listen(self) -> None:
-        """Before anything else starts: raises ``api.port`` when the port that is configured is taken."""
+        """Before anything else starts. Raises ``api.port`` and ``psql.port`` for a port that is configured and taken,
+        ``config.library``, ``config.invalid``."""
         (self._project.path / ADDRESS).unlink(missing_ok=True)  # of one that was killed
-        self._listener = _listener(self._settings)
+        folder = self._project.path
+        if self._api is not None:
+            self._encrypted["api"] = tls.files(folder, folder / STATE, self._api, f"{FILE}: api")
+            self._listeners["api"] = _api_listener(self._api)
+        if self._psql is not None:
+            self._encrypted["psql"] = tls.files(folder, folder / STATE, self._psql, f"{FILE}: psql")
+            self._listeners["psql"] = _psql_listener(self._psql)
 
-    def begin(self, call: Call) -> None:
-        """Answer, with the verbs that ``call`` carries out."""
-        assert self._listener is not None
-        path, is_open = self._project.path, self._settings.auth == "none"
-        self._access = access = Access(path / STATE)
-        if not is_open:
-            access.tokens.owners()
-        url = _url(self._settings.host, self._listener.getsockname()[1])
+    def begin(self, call: object) -> None:
+        """Answer. What is asked of the pipeline comes by the control socket: ``call`` is not used."""
+        for settings in (self._api, self._psql):
+            if settings is not None and settings.auth != "none":
+                access = Access(self._project.path / STATE)
+                access.tokens.owners()
+                access.close()
+                break
+        if self._api is not None:
+            self._tell_api(self._api)
+        if self._psql is not None:
+            url = _psql_url(self._listeners["psql"], self._project.settings.name)
+            text = f"for psql: {url}" + ("" if self._psql.auth == "none" else "  a token is the password")
+            self._tell({"event": "psql.started", "url": url, "text": text})
+        if self._listeners:
+            self._thread = threading.Thread(target=self._serve, name="headrace-serving", daemon=True)
+            self._thread.start()
+
+    def _tell_api(self, settings: ApiSettings) -> None:
+        path, is_open = self._project.path, settings.auth == "none"
+        scheme = "https" if self._encrypted["api"] else "http"
+        url = f"{scheme}://{_host(settings.host)}:{self._listeners['api'].getsockname()[1]}"
         _write(path / ADDRESS, {"url": url, "pid": os.getpid()})
-        self._thread = threading.Thread(target=self._wait, args=(self._listener, call, access), daemon=True)
-        self._thread.start()
         where = {} if is_open else {"token_file": str(path / TOKEN)}
         text = f"the page and the API: {url}" + ("" if is_open else f"  token in {TOKEN}")
         self._tell({"event": "api.started", "url": url, **where, "text": text})
 
-    def _wait(self, listener: socket.socket, call: Call, access: Access) -> None:
-        if listener in select.select([listener, self._closed], [], [])[0]:
-            try:
-                self._answering = _Answering(self._project, listener, call, access)
-            except Exception as error:  # the project goes on without it
-                listener.close()
-                self._tell({"event": "api.failed", "text": f"the API failed to start: {error}"})
+    def _serve(self) -> None:
+        listeners, closed = list(self._listeners.values()), self._closed
+        while closed not in select.select([*listeners, closed], [], [])[0]:
+            with self._lock:
+                if self._ending:
+                    return
+                self._process = process = _process(self._project, self._listeners, self._encrypted)
+            status = process.wait()
+            _close_input(process)
+            if self._ending or select.select([closed], [], [], AGAIN_S)[0]:
+                return
+            text = f"what serves has ended with exit status {status}; it begins anew"
+            self._tell({"event": "api.failed", "text": text})
 
     def close(self) -> None:
         """May be called at any point, also twice."""
         (self._project.path / ADDRESS).unlink(missing_ok=True)
+        with self._lock:
+            self._ending = True
         self._closing.close()
+        if self._process is not None:
+            _end(self._process)
         if self._thread is not None:
             self._thread.join()
-        if self._answering is not None:
-            self._answering.close()
-        elif self._listener is not None:
-            self._listener.close()
-        if self._access is not None:
-            self._access.close()
+        for listener in self._listeners.values():
+            listener.close()
         self._closed.close()
-        self._answering = self._thread = self._listener = self._access = None
+        self._listeners, self._process, self._thread = {}, None, None
 
 
-class _Answering:
-    """The server at work, and all that it reads by."""
-
-    def __init__(self, project: Project, listener: socket.socket, call: Call, access: Access) -> None:
-        from headrace.api.app import make_app
-        from headrace.api.bells import Bells
-        from headrace.api.project import Served
-        from headrace.api.who import Gate
-        from headrace.serve.live import Live
-        from headrace.serve.mirror import Mirror
-        from headrace.serve.questions import Questions
-        from headrace.web.server import ServerThread
-
-        sys.setswitchinterval(SWITCH_S)
-        settings, bells = project.settings.api, Bells()
-        gate = Gate(access, hosts(settings.host) if settings.auth == "none" else None)
-        self._questions = Questions(Mirror(project.path), settings.memory)
-        self._live = Live(project.path, self._questions.mirror, bells.ring)
-        served = Served(project.path, call, self._questions, self._live, bells, gate)
-        self._server = ServerThread(make_app(served), listener, "headrace-api")
-
-    def close(self) -> None:
-        self._live.end()
-        self._server.close()
-        self._live.close()
-        self._questions.close()
+def _process(
+    project: Project, listeners: dict[str, socket.socket], encrypted: dict[str, tls.Files | None]
+) -> subprocess.Popen[bytes]:
+    """``headrace.api.serving``: it has the listeners, and ends with its standard input."""
+    numbers = {name: listener.fileno() for name, listener in listeners.items()}
+    settings = project.settings
+    told = {
+        "path": str(project.path), "name": settings.name, "listeners": numbers, "api": asdict(settings.api),
+        "psql": None if settings.psql is None else asdict(settings.psql),
+        "encrypted": {name: files and [str(path) for path in files] for name, files in encrypted.items()},
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace.api.serving"],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=tuple(numbers.values()),
+    )  # fmt: skip
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended already, and is seen to have
+        process.stdin.write(orjson.dumps(told) + b"\n")
+        process.stdin.flush()
+    return process
 
 
-def _listener(settings: ApiSettings) -> socket.socket:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    _close_input(process)
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+
+
+def _api_listener(settings: ApiSettings) -> socket.socket:
     where, port = f"{FILE}: api.port", PORT if settings.port is None else settings.port
     other = f"stop it, or set another port: api: {{port: {port + 1 if 0 < port < 65535 else PORT}}}"
     if settings.port is None:
@@ -126,9 +172,26 @@ def _listener(settings: ApiSettings) -> socket.socket:
     return listen(settings.host, port, where, code="api.port", next=other, send_bytes=SEND_BYTES)
 
 
-def _url(host: str, port: int) -> str:
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
+def _psql_listener(settings: PsqlSettings) -> socket.socket:
+    try:
+        importlib.import_module("headrace.api.postgres.server")
+    except ImportError as error:
+        raise HeadraceError(
+            "config.library", "PostgreSQL's protocol needs a library that is not installed", where=f"{FILE}: psql",
+            why=str(error), next="pip install 'headrace[psql]'",
+        ) from error  # fmt: skip
+    other = f"stop it, or set another port: psql: {{port: {settings.port % 65_535 + 1}}}"
+    return listen(settings.host, settings.port, f"{FILE}: psql.port", code="psql.port", next=other)
+
+
+def _host(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+
+
+def _psql_url(listener: socket.socket, name: str) -> str:
+    """For psql; the password is a token."""
+    host, port = listener.getsockname()[:2]
+    return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{quote(name, safe='')}"
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from headrace.governance.principal import ANYONE, Principal
 from headrace.governance.roles import RULES, Action, Scope
 from headrace.model.errors import HeadraceError
 
-COOKIE = "headrace_token"
+COOKIE = "headrace_session"
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
 _SAFE = ("GET", "HEAD")
 
@@ -70,6 +70,14 @@ class Gate:
             self.access.require(principal, action, relation, address=address)
         request.state.asking = Asking(self.access, principal, action, address)
 
+    def passes(self, request: Request, action: Action, relation: str) -> bool:
+        """Whether who asks by a token in the header may do it; where not, nothing is written down, nor said why."""
+        if self._hosts is not None:
+            return request.url.hostname in self._hosts
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        principal = self.access.find(given.strip()) if scheme.lower() == "bearer" else None
+        return principal is not None and self.access.allowed(principal, action, relation)
+
     def known(self, token: str, address: str) -> Principal:
         """Whose token it is. Raises ``access.token``."""
         return ANYONE if self._hosts is not None else self.access.known(token, address=address)
@@ -78,7 +86,12 @@ class Gate:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if given:
             return self.known(given.strip() if scheme.lower() == "bearer" else "", address_of(request))
-        principal = self.known(request.cookies.get(COOKIE, ""), address_of(request))
+        if self._hosts is not None:
+            principal = ANYONE
+        elif (session := request.cookies.get(COOKIE)) is None:
+            principal = self.known("", address_of(request))
+        else:
+            principal = self.access.known_session(session, address=address_of(request))
         if request.method not in _SAFE and SAME_SITE not in request.headers:
             raise HeadraceError(
                 "access.token", "a change without a token in its header needs the header 'X-Headrace: 1'",

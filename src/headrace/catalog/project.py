@@ -22,7 +22,7 @@ from headrace.catalog.api import read_api
 from headrace.catalog.document import Document, did_you_mean, load, parse, read_text
 from headrace.catalog.functions import FOLDER, read_functions
 from headrace.catalog.psql import read_psql
-from headrace.catalog.retention import read_retention
+from headrace.catalog.retention import read_audit, read_retention
 from headrace.model.definition import Project, Settings, SinkDefinition, SourceDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 
@@ -34,7 +34,7 @@ ID_NAME = 20  # characters of a project's name in its identity: room is left for
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _Read = TypeVar("_Read")
 SOURCE_KEYS = ("type", "when_full", "max_backlog", "waits_for")
-SINK_KEYS = ("type", "views", "keys")
+SINK_KEYS = ("type", "views", "searches", "keys")
 
 
 def find(start: Path) -> Path:
@@ -270,6 +270,9 @@ def _sink(document: Document, name: str, path: Path | None, views: list[str]) ->
         if not taken or len(set(taken)) != len(taken):
             problem = "names a view twice" if taken else "names no view"
             raise document.invalid(f"'views' {problem}", "views", next="without 'views' the sink takes all of them")
+    searches = _searches(document)
+    if searches:
+        taken = ()
     keys = document.values.get("keys") or {}
     if not isinstance(keys, dict):
         raise document.invalid("'keys' must be a mapping", "keys", next="keys:\n  my_view: [column, column]")
@@ -280,7 +283,27 @@ def _sink(document: Document, name: str, path: Path | None, views: list[str]) ->
             raise document.invalid(f"'keys' names the view '{view}', which 'views' leaves out", "keys", view)
         declared[known] = _words(document, "keys", view)  # an empty list: a multiset, whatever the SQL says
     options = {key: value for key, value in document.values.items() if key not in SINK_KEYS}
-    return SinkDefinition(name, kind, taken, declared, options, path)
+    return SinkDefinition(name, kind, taken, declared, options, path, searches)
+
+
+def _searches(document: Document) -> tuple[str, ...]:
+    """The stored queries whose matches a sink takes. Whether they are there is seen when they are matched."""
+    if document.values.get("searches") is None:
+        return ()
+    names = _words(document, "searches")
+    if not names or len(set(names)) != len(names):
+        problem = "names a query twice" if names else "names no query"
+        raise document.invalid(
+            f"'searches' {problem}", "searches", next="`headrace queries ls` shows those that there are"
+        )
+    for key in ("views", "keys"):
+        if document.values.get(key) is not None:
+            raise document.invalid(
+                f"'{key}' and 'searches' do not go together", key,
+                why="what a stored query matches are rows of its view, told apart by that view's key",
+                next="views and stored queries each with a sink of their own" if key == "views" else "leave 'keys' out",
+            )  # fmt: skip
+    return names
 
 
 def _type(document: Document, known: tuple[str, ...]) -> str:
@@ -328,6 +351,8 @@ def _settings(document: Document, folder: Path, sinks: list[str]) -> Settings:
             raise document.unknown(key, fields)
         if key == "retention":
             values[key] = read_retention(document, sinks)
+        elif key == "audit":
+            values[key] = read_audit(document)
         elif key == "api":
             values[key] = read_api(document)
         elif key == "psql":

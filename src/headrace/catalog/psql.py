@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.catalog.api import check_open, checked
+from headrace.catalog.api import check_open, check_tls, checked
 from headrace.catalog.document import Document
 from headrace.model.definition import PsqlSettings
 
 KEY = "psql"
-KEYS = ("host", "port", "auth", "connections", "memory", "certificate", "key")
+KEYS = ("host", "port", "auth", "connections", "memory", "tls", "certificate", "key")
 
 
 def read_psql(document: Document) -> PsqlSettings:
@@ -20,9 +20,5 @@ def read_psql(document: Document) -> PsqlSettings:
             raise document.unknown(key, KEYS, KEY, key)
     settings = PsqlSettings(**{key: checked(document, KEY, key, value) for key, value in written.items()})
     check_open(document, KEY, settings.auth, settings.host)
-    if bool(settings.certificate) != bool(settings.key):
-        given = "certificate" if settings.certificate else "key"
-        raise document.invalid(
-            "TLS needs both 'certificate' and 'key'", KEY, given, next="name both PEM files, or none"
-        )
+    check_tls(document, KEY, settings)
     return settings

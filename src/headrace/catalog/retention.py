@@ -1,4 +1,4 @@
-"""``retention:`` in headrace.yaml: how long, and how much of it, the log is kept."""
+"""``retention:`` and ``audit:`` in headrace.yaml: how long, and how much of it, the log and the audit log are kept."""
 
 from __future__ import annotations
 
@@ -6,34 +6,45 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.catalog.document import Document, did_you_mean
-from headrace.model.definition import Retention
+from headrace.model.definition import AuditRetention, Retention
 from headrace.model.quantity import BYTES, SECONDS, quantity
 
 KEY = "retention"
 KEYS = ("keep", "keep_size", "wait_for")
+AUDIT, AUDIT_KEYS = "audit", ("keep", "keep_size")
 
 
 def read_retention(document: Document, sinks: Sequence[str]) -> Retention:
     """What it says of a project with these sinks; raises ``config.invalid`` and ``config.unknown_key``."""
-    written = document.values[KEY]
+    seconds, size = _kept(document, KEY, KEYS, "7 days")
+    return Retention(seconds, size, _sinks(document, sinks))
+
+
+def read_audit(document: Document) -> AuditRetention:
+    """Raises ``config.invalid`` and ``config.unknown_key``."""
+    return AuditRetention(*_kept(document, AUDIT, AUDIT_KEYS, "400 days"))
+
+
+def _kept(document: Document, section: str, keys: Sequence[str], such: str) -> tuple[float | None, int | None]:
+    """(seconds, bytes) that are kept."""
+    written = document.values[section]
     if not isinstance(written, dict):
-        raise document.invalid("'retention' must be a mapping", KEY, next="retention:\n  keep: 7 days")
+        raise document.invalid(f"'{section}' must be a mapping", section, next=f"{section}:\n  keep: {such}")
     for key in written:
-        if key not in KEYS:
-            raise document.unknown(key, KEYS, KEY, key)
-    seconds = _quantity(document, "keep", SECONDS, "7 days")
-    size = _quantity(document, "keep_size", BYTES, "10 GiB")
-    return Retention(seconds, None if size is None else int(size), _sinks(document, sinks))
+        if key not in keys:
+            raise document.unknown(key, keys, section, key)
+    size = _quantity(document, section, "keep_size", BYTES, "10 GiB")
+    return _quantity(document, section, "keep", SECONDS, such), None if size is None else int(size)
 
 
-def _quantity(document: Document, key: str, units: Mapping[str, int], such: str) -> float | None:
-    if key not in document.values[KEY]:
+def _quantity(document: Document, section: str, key: str, units: Mapping[str, int], such: str) -> float | None:
+    if key not in document.values[section]:
         return None
-    value: Any = document.values[KEY][key]
+    value: Any = document.values[section][key]
     found = quantity(value, units) if isinstance(value, str) else None
     if found is None:
         raise document.invalid(
-            f"'{key}' is {value!r}", KEY, key, why="it is a number above 0 with a unit", next=f"{key}: {such}"
+            f"'{key}' is {value!r}", section, key, why="it is a number above 0 with a unit", next=f"{key}: {such}"
         )
     return found
 

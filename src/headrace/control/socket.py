@@ -24,7 +24,7 @@ from headrace.model.errors import CODES, HeadraceError
 
 FILE = Path(".headrace") / "control.sock"
 LINE_LIMIT = 16 * 2**20  # bytes of a request
-CLIENTS = 32  # calls served at once; more are told to come back
+CLIENTS = 64  # calls served at once, of which the process that serves has up to 40; more are told to come back
 READ_S = 10.0  # a client that connects must say what it wants within this time
 SEND_S = 30.0  # a client that does not read its answer is dropped after this time
 _ADDRESS_BYTES = 107  # sun_path holds 108 with its closing zero

@@ -10,6 +10,7 @@ from headrace.catalog.store import PAUSED, Catalog
 from headrace.engine.connectors import make_sink, make_source
 from headrace.engine.deliver import Deliver
 from headrace.engine.ingest import Ingest
+from headrace.engine.matched import Searches
 from headrace.log.read import LogReader
 from headrace.model.definition import Project, SinkDefinition
 from headrace.model.errors import HeadraceError
@@ -102,7 +103,8 @@ def take_sinks(
         catalog.set_meta(PAUSED + name, "")
     for definition in project.sinks:
         if definition.name not in delivers:
-            sink = Deliver(make_sink(definition, project), definition.views, catalog, log, tell)
+            searches = Searches(project.path, definition.searches) if definition.searches else None
+            sink = Deliver(make_sink(definition, project), definition.views, catalog, log, tell, searches)
             delivers[definition.name], taken[definition.name] = sink, definition
             sink.start()
 

@@ -58,6 +58,13 @@ def make_sink(definition: SinkDefinition, project: Project) -> Sink:
     kind = sinks.load(definition.type, _place(definition, project.path))
     more = {"keys": definition.keys, "project": project.settings.name, "log": history(project)}
     made: Sink = _made(kind, definition, project.path, **more)
+    if definition.searches and not made.tells:
+        error = HeadraceError(
+            "config.invalid", f"'searches': a sink of type {definition.type} takes views",
+            where=_place(definition, project.path), why="what stored queries match is told, by webhook or mail",
+            next="type: webhook or type: mail, or make the condition a view",
+        )  # fmt: skip
+        raise _located(error, definition, project.path)
     return made
 
 

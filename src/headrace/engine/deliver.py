@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from headrace.catalog.store import PAUSED, Catalog, StepRecord, ViewRecord
 from headrace.engine.disk import own_refusal
+from headrace.engine.matched import Matched, Searches, matches
 from headrace.log.read import LogReader
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
@@ -36,14 +37,18 @@ EACH_STEPS = 100  # so many, when each transaction is one of its own: then its f
 
 
 class Deliver(threading.Thread):
-    """Delivers views to one sink until closed. Failures are kept in ``error`` and retried from the sink's frontier."""
+    """Delivers views to one sink until closed, or with ``searches`` the matches of stored queries.
+
+    Failures are kept in ``error`` and retried from the sink's frontier.
+    """
 
     def __init__(
         self, sink: Sink, views: tuple[str, ...] | None, catalog: Catalog, log: LogReader,
-        tell: Callable[[dict[str, Any]], None],
+        tell: Callable[[dict[str, Any]], None], searches: Searches | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name=f"headrace-sink-{sink.name}", daemon=True)
         self.sink, self.views, self.catalog, self.log, self.tell = sink, views, catalog, log, tell
+        self.searches = searches
         self.error: HeadraceError | None = None
         self.attempt = 0  # how often in a row it has failed
         self.frontier: int | None = None
@@ -72,6 +77,10 @@ class Deliver(threading.Thread):
     def state(self) -> str:
         """``paused``, ``failed`` or ``running``."""
         return "paused" if self.paused else "failed" if self.error else "running"
+
+    def taken(self, views: list[str]) -> list[str]:
+        """Which of all ``views`` it delivers, or those whose rows are matched."""
+        return self.searches.views() if self.searches else views if self.views is None else list(self.views)
 
     def pause(self, paused: bool) -> None:
         """Whether it is given nothing from the next delivery on; it stays so when the product starts again."""
@@ -223,7 +232,7 @@ class Deliver(threading.Thread):
         deltas, replacements = {}, {}
         for name, (whole, paths) in plans.items():
             if whole:
-                replacements[name] = snapshot.delta(wanted[name], paths)
+                replacements[name] = matches(wanted[name], snapshot.delta(wanted[name], paths))
             elif paths:  # without rows too: a view that comes back as it was is no longer stale
                 # Of the first step the sink may have some transactions.
                 parts = [[p for p in paths if (after[p] < frontier) is begun] for begun in (True, False)]
@@ -231,7 +240,7 @@ class Deliver(threading.Thread):
                     snapshot.delta(wanted[name], part, instant)
                     for part, instant in zip(parts, (frontier - first.after, 0), strict=True)
                 ]
-                deltas[name] = consolidate(pa.concat_tables(rest))
+                deltas[name] = matches(wanted[name], consolidate(pa.concat_tables(rest)))
         schemas = {name: record.schema for name, record in wanted.items()}
         origin = replace(next(self.log.origins(last.upto - 1, last.upto))[1], committed_us=last.committed_us)
         return Delivery(last.upto, schemas, deltas, replacements, dropped, stale, origin)
@@ -243,7 +252,11 @@ class Deliver(threading.Thread):
         """The transactions beyond the frontier up to a step's last one, each by itself."""
         deltas, of_row = {}, {}
         for name, (record, files) in given.items():
-            deltas[name], of_row[name] = snapshot.apart(record, files, frontier)
+            rows, commits_of = snapshot.apart(record, files, frontier)
+            if isinstance(record, Matched):
+                places = record.matcher.places(rows)
+                rows, commits_of = rows.take(places), commits_of.take(places)
+            deltas[name], of_row[name] = rows, commits_of
         commits = pa.chunked_array([*of_row.values(), pa.array([upto])]).unique().sort().to_pylist()
         origins = dict(self.log.origins(frontier, upto))
         found = tuple(origins[commit] for commit in commits)
@@ -259,15 +272,17 @@ class Deliver(threading.Thread):
             self.tell({"event": "sink.left_behind", "sink": self.sink.name, "commit": frontier, "first": begin + 1})
         return True
 
-    def wanted(self) -> dict[str, ViewRecord]:
+    def wanted(self) -> Mapping[str, ViewRecord]:
         records = self.catalog.views()
+        if self.searches is not None:
+            return self.searches.records(records)
         return {n: r for n, r in records.items() if self.views is None or n in self.views}
 
-    def each(self, steps: list[StepRecord], wanted: dict[str, ViewRecord], held: dict[str, int]) -> list[StepRecord]:
+    def each(self, steps: list[StepRecord], wanted: Mapping[str, ViewRecord], held: dict[str, int]) -> list[StepRecord]:
         """The first of the steps, as far as each of their transactions can be one of its own in the sink."""
         return list(takewhile(lambda s: s.shape.each and self.current(wanted, held, s.upto), steps[:EACH_STEPS]))
 
-    def current(self, wanted: dict[str, ViewRecord], held: dict[str, int], upto: int | None = None) -> bool:
+    def current(self, wanted: Mapping[str, ViewRecord], held: dict[str, int], upto: int | None = None) -> bool:
         """Whether the sink holds just the versions there are: then several small deliveries will do.
 
         ``upto``: or those that there were then, views being new since.
@@ -275,7 +290,7 @@ class Deliver(threading.Thread):
         there = {n: r for n, r in wanted.items() if upto is None or n in held or r.created_commit <= upto}
         return {n: r.schema.version for n, r in there.items()} == held
 
-    def alone(self, step: StepRecord, wanted: dict[str, ViewRecord], held: dict[str, int]) -> bool:
+    def alone(self, step: StepRecord, wanted: Mapping[str, ViewRecord], held: dict[str, int]) -> bool:
         """Whether the sink wants a step by itself, and holds each view that had contents then as it is now."""
         there = {
             n: r for n, r in wanted.items() if r.created_commit <= step.upto and (n in held or r.state != "failed")

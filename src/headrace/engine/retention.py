@@ -1,4 +1,5 @@
-"""The log of a running project is kept as short as its settings say, at a calm pace; and by hand, at once."""
+"""The log of a running project, and its audit log, are kept as short as its settings say, at a calm pace; and the log
+by hand, at once."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine import retain
+from headrace.governance.audit import AuditLog
 from headrace.log.base import Base
 from headrace.log.read import LogReader
 from headrace.model.definition import Retention
@@ -23,11 +25,12 @@ CATCH_UP_S = 10.0  # how long a compaction waits for sinks that are about to be 
 
 
 class RetentionThread:
-    """One thread of a pipeline; every method from any thread."""
+    """One thread of a pipeline; every method from any thread. ``audit``: held, nothing of the audit log is removed."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._closed = threading.Event()
+        self.audit = threading.Lock()
         self._one = threading.Lock()  # by hand or in the background
         self._thread: threading.Thread | None = None
         self._ages = retain.Ages(pipeline.folder / "log")
@@ -86,6 +89,7 @@ class RetentionThread:
         while not self._closed.wait(LOOK_S):
             try:
                 self._look()
+                self._look_at_audit()
                 self._failed = ""
             except Exception as error:
                 if self._closed.is_set():
@@ -103,6 +107,16 @@ class RetentionThread:
             if plan.segments and plan.bytes >= WORTH * LogReader(pipeline.folder / "log").base.size:
                 self._worked = time.monotonic()
                 self._carried_out(plan, self._rest)
+
+    def _look_at_audit(self) -> None:
+        settings, pipeline = self._pipeline.project.settings.audit, self._pipeline
+        if settings.keep_s is None and settings.keep_bytes is None:
+            return
+        with self.audit:
+            gone = AuditLog(pipeline.folder).retain(settings.keep_s, settings.keep_bytes)
+        if gone:
+            text = f"{gone:,} of the oldest entries of the audit log are removed, as headrace.yaml says"
+            pipeline.tell({"event": "audit.retained", "entries": gone, "text": text})
 
     def _rest(self) -> None:
         """As long as was worked since the last rest; raises when the project stops."""

@@ -75,6 +75,6 @@ def _sinks(pipeline: Pipeline, end: int, frontier: int, views: list[str]) -> lis
             "state": deliver.state, "attempts": deliver.sink.attempts,
             "error": deliver.error.as_dict() if deliver.error else None, "quarantined": deliver.quarantined,
             "quarantine": dict(zip(("what", "where"), deliver.sink.quarantine, strict=True)),
-            "views": list(views if deliver.views is None else deliver.views),
+            "views": deliver.taken(views),
         })  # fmt: skip
     return found

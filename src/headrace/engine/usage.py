@@ -70,8 +70,10 @@ def _name(process: psutil.Process) -> str:
     name: str = process.name()
     if name == "java":
         return "JVM"
-    above = process.parent()
-    if "headrace.engine.daemon" not in process.cmdline() or above is None:
+    above, command = process.parent(), process.cmdline()
+    if "headrace.api.serving" in command:
+        return "serving"
+    if "headrace.engine.daemon" not in command or above is None:
         return name
     return "Python daemon" if above.name() == "java" else "Python worker"  # which is a fork of the daemon
 

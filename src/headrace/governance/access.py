@@ -5,19 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from headrace.governance.audit import AuditLog, Detail, Event
+from headrace.governance.audit import AuditLog, Detail, Event, Wanted
 from headrace.governance.principal import Principal, allowed, require
 from headrace.governance.roles import Action, Role
+from headrace.governance.sessions import Sessions
 from headrace.governance.tokens import OWNER, Token, Tokens
 from headrace.model.errors import HeadraceError
 
-REFUSED_EVERY_US = 60_000_000  # the same refusal of the same address is written down once in this time, and counted
-REFUSALS_MAX = 1_024  # that are counted at a time
+REPEATED_EVERY_US = (
+    60_000_000  # the same refusal, or look at the audit log, is written down once in this time, and counted
+)
+REPEATED_MAX = 1_024  # that are counted at a time
 
 
 class Access:
@@ -28,10 +32,11 @@ class Access:
 
     def __init__(self, kept: Path, clock_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self.tokens = Tokens(kept, clock_us)
+        self.sessions = Sessions(clock_us)
         self.log = AuditLog(kept, clock_us)
         self._clock_us = clock_us
         self._lock = threading.Lock()
-        self._refusals: OrderedDict[tuple[str, ...], tuple[int, int]] = OrderedDict()  # -> (since, not written)
+        self._repeated: OrderedDict[tuple[str, ...], tuple[int, int]] = OrderedDict()  # -> (since, not written)
 
     def close(self) -> None:
         self.tokens.close()
@@ -45,14 +50,22 @@ class Access:
 
     def known(self, token: str, *, address: str = "") -> Principal:
         """Whose token it is. Raises ``access.token``, and writes it down."""
-        principal = self.find(token)
+        what = "the token is not known, is over, or was revoked" if token else "the request has no token"
+        return self._someone(self.find(token), what, address)
+
+    def known_session(self, name: str, *, address: str = "") -> Principal:
+        """Whose session it is, as far as its token is not over. Raises ``access.token``, and writes it down."""
+        token = self.sessions.find(name)
+        principal = None if token is None else self.tokens.by_id(token)
+        return self._someone(principal, "the session is over, or its token was revoked", address)
+
+    def _someone(self, principal: Principal | None, what: str, address: str) -> Principal:
         if principal is None:
             self._refused(Event("", "connect", "refused", address=address, detail={"code": "access.token"}))
             raise HeadraceError(
-                "access.token",
-                "the token is not known, is over, or was revoked" if token else "the request has no token",
+                "access.token", what,
                 next="send one that `headrace token create NAME` made; the owner's is in .headrace/tokens/api",
-            )
+            )  # fmt: skip
         return principal
 
     def require(self, principal: Principal, action: Action, relation: str | None = None, *, address: str = "") -> None:
@@ -71,6 +84,27 @@ class Access:
         """The block does it, and it is written down: see ``AuditLog.doing``."""
         return self.log.doing(principal, action, relation, address=address, detail=detail)
 
+    def audit(
+        self, principal: Principal, wanted: Wanted, most: int, *, address: str = ""
+    ) -> tuple[list[Mapping[str, Any]], int]:
+        """See ``AuditLog.recent``. That it was read is written down, or it is not answered: raises ``audit.failed``.
+
+        Of equal reads the first in a minute, as of refusals.
+        """
+        found, asked = self.log.recent(wanted, most), wanted.detail()
+        look = (principal.token, Action.AUDIT, address, str(asked))
+        unwritten = self._counted(look)
+        if unwritten is not None:
+            more = {"more_before": unwritten} if unwritten else {}
+            event = Event(principal.name, Action.AUDIT, "done", principal.token, address=address)
+            try:
+                self.log.append(replace(event, detail={**asked, **more}))
+            except HeadraceError:
+                with self._lock:
+                    self._repeated.pop(look, None)  # the next look is to be the first
+                raise
+        return found
+
     def create_token(
         self, principal: Principal, name: str, role: Role, grants: Sequence[str] = (),
         lifetime_s: float | None = None, *, address: str = "",
@@ -87,6 +121,7 @@ class Access:
         self.require(principal, Action.TOKEN_REVOKE, address=address)
         with self.doing(principal, Action.TOKEN_REVOKE, address=address, detail={"name": named}):
             token = self.tokens.revoke(named)
+            self.sessions.end_of(token.id)
             if token.name == OWNER:
                 self.tokens.owners()
             return token
@@ -101,15 +136,15 @@ class Access:
             more = {"more_before": unwritten} if unwritten else {}
             self.log.note(replace(event, detail={**event.detail, **more}))
 
-    def _counted(self, refusal: tuple[str, ...]) -> int | None:
+    def _counted(self, event: tuple[str, ...]) -> int | None:
         """How many such were not written down before this one; None where this one is not either."""
         now_us = self._clock_us()
         with self._lock:
-            since_us, unwritten = self._refusals.pop(refusal, (None, 0))
-            if since_us is not None and 0 <= now_us - since_us < REFUSED_EVERY_US:
-                self._refusals[refusal] = since_us, unwritten + 1
+            since_us, unwritten = self._repeated.pop(event, (None, 0))
+            if since_us is not None and 0 <= now_us - since_us < REPEATED_EVERY_US:
+                self._repeated[event] = since_us, unwritten + 1
                 return None
-            self._refusals[refusal] = now_us, 0
-            while len(self._refusals) > REFUSALS_MAX:
-                self._refusals.popitem(last=False)
+            self._repeated[event] = now_us, 0
+            while len(self._repeated) > REPEATED_MAX:
+                self._repeated.popitem(last=False)
         return unwritten

@@ -1,6 +1,6 @@
 """The audit log: what was done, by whom, and what was refused. Appended to by any thread of any process.
 
-The form on disk, and what it proves, is ``chain``'s. Nothing is ever changed or removed here.
+The form on disk, and what it proves, is ``chain``'s. Nothing is ever changed here; what goes is what ``retain`` says.
 """
 
 from __future__ import annotations
@@ -12,21 +12,27 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from headrace.governance.chain import (
+    ANCHOR,
     FOLDER,
     HEAD,
     LINE_MAX,
+    REMOVED,
     Head,
+    Line,
     Verdict,
+    anchor_text,
     file_name,
+    files,
     follows,
     lines,
     lines_of,
+    read_anchor,
     read_head,
     sealed,
 )
@@ -38,6 +44,7 @@ from headrace.model.errors import HeadraceError
 FILE_BYTES = 16 << 20  # the next file begins behind these
 TEXT_MAX = 200  # letters of a name, an address or a value of detail: who is refused chooses them
 DETAIL_MAX = 20  # values of detail
+AGES = 8  # the files in which what is kept for a time lies: a file begins anew once it is so old a part of that time
 LOCK_S, LOCK_LOOK_S = 10.0, 0.001
 Detail = Mapping[str, str | int | None]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,6 +82,10 @@ class Wanted:
     since_us: int | None = None
     before: int | None = None
 
+    def detail(self) -> Detail:
+        """As the audit log has it of who read it: what is given here."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
     def takes(self, entry: Mapping[str, Any]) -> bool:
         equal = (("who", self.who), ("action", self.action), ("relation", self.relation), ("outcome", self.outcome))
         if any(value is not None and entry.get(name) != value for name, value in equal):
@@ -95,10 +106,16 @@ class AuditLog:
 
     def append(self, event: Event) -> int:
         """Returns when it is on the disk: its number. Raises ``audit.failed``; then nothing was written."""
-        try:
+        with self._written_or_told():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._locked() as held:
                 return self._append(held, event)
+
+    @contextmanager
+    def _written_or_told(self) -> Iterator[None]:
+        """Raises ``audit.failed``."""
+        try:
+            yield
         except OSError as error:
             raise HeadraceError(
                 "audit.failed", "the audit log cannot be written", where=str(self.folder),
@@ -134,6 +151,68 @@ class AuditLog:
         end = _written(path, line, head.end)
         os.pwrite(held, replace(head, number=number, seal=seal, end=end).packed(), 0)
         return number
+
+    def retain(self, keep_s: float | None, keep_bytes: int | None) -> int:
+        """How many entries went: files from the beginning whose entries are all older than ``keep_s`` seconds, and
+        those beyond about ``keep_bytes``; None: none for that reason. Raises ``audit.failed``.
+
+        An entry says up to which. At whatever point it is killed, what is there is sound, and the next call goes on.
+        """
+        if not self.folder.is_dir():
+            return 0
+        with self._written_or_told(), self._locked() as held:
+            head, removed = self._caught_up(self._head(held)), read_anchor(self.folder)
+            if removed is None:
+                return 0  # damaged: ``verify`` says so, and nothing more is to be lost
+            for path in files(self.folder):
+                if int(path.stem) <= removed.number:
+                    path.unlink()  # one that ended in the middle has left it
+            if keep_s is not None and self._is_old(self.folder / file_name(head.file), keep_s / AGES):
+                head = head.before_a_file()
+                os.pwrite(held, head.packed(), 0)
+            last = self._last_to_go(head, keep_s, keep_bytes)
+            if last is None:
+                return 0
+            gone = replace(Head(), number=int(last.entry["number"]), seal=last.seal) if last.entry else removed
+            detail: Detail = {"upto": gone.number, "seal": gone.seal, "entries": gone.number - removed.number}
+            self._append(held, Event("headrace", REMOVED, "done", detail=detail))
+            self._remove(gone)
+            return gone.number - removed.number
+
+    def _is_old(self, path: Path, seconds: float) -> bool:
+        first = next(lines_of(path), None) if path.exists() else None
+        return first is not None and first.entry is not None and self._older(first.entry, seconds)
+
+    def _older(self, entry: Mapping[str, Any], seconds: float) -> bool:
+        return str(entry["at"]) < time_text(self._clock_us() - int(seconds * 1e6))
+
+    def _last_to_go(self, head: Head, keep_s: float | None, keep_bytes: int | None) -> Line | None:
+        """The last entry of the last file that goes; None: none does. The file that is being written stays."""
+        full = [path for path in files(self.folder) if int(path.stem) < head.file]
+        beyond = sum(path.stat().st_size for path in files(self.folder)) - keep_bytes if keep_bytes is not None else 0
+        found = None
+        for path in full:
+            *_, last = lines_of(path)
+            aged = keep_s is not None and last.entry is not None and self._older(last.entry, keep_s)
+            if last.entry is None or not (aged or beyond > 0):
+                break
+            found, beyond = last, beyond - path.stat().st_size
+        return found
+
+    def _remove(self, gone: Head) -> None:
+        """The files up to an entry, once it is on the disk where they ended."""
+        partial = self.folder / f".{ANCHOR}"
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, anchor_text(gone))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        partial.replace(self.folder / ANCHOR)
+        _sync_folder(self.folder)
+        for path in files(self.folder):
+            if int(path.stem) <= gone.number:
+                path.unlink()
 
     def _head(self, held: int) -> Head:
         """What was appended last. Where the file does not say it, the last line that is an entry."""

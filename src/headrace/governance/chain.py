@@ -4,7 +4,9 @@ An entry is changed, removed or moved only with every later entry, and those are
 entry is the last, by its number, seal and place. Who can write the folder can make all of it anew; against that, the
 head is noted elsewhere now and then, and compared by ``verify``.
 
-A file is named for its first entry. The next begins when one is full; none is ever changed or removed.
+A file is named for its first entry. The next begins when one is full or old; none is ever changed. Where headrace.yaml
+says how long they are kept, whole files go from the beginning: an entry says up to which one, and its seal, and the
+file ``anchor`` says the same. What is left is sealed after it, so it is as verifiable as before.
 """
 
 from __future__ import annotations
@@ -13,17 +15,20 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 FOLDER = "audit"
 HEAD = "head"
+ANCHOR = "anchor"
+REMOVED = "audit_retain"  # the action of the entry that says up to which one was removed, and its seal
 NOTHING = "0" * 64  # what the first entry follows
 LINE_MAX = 1 << 16  # bytes
 _SEAL = re.compile(rb',"seal":"([0-9a-f]{64})"}\n')
 _SEAL_BYTES = 76
 _NAME = re.compile(r"\d{12}\.log")
+_ANCHOR = re.compile(rb"(\d{12}) ([0-9a-f]{64})\n")
 _HEAD = re.compile(rb"(\d{12}) ([0-9a-f]{64}) (\d{12}) (\d{12})\n")
 
 
@@ -45,6 +50,10 @@ class Head:
         """Where ``line`` is the entry that follows."""
         return Head(self.number + 1, line.seal, self.file if line.offset else self.number + 1, line.end)
 
+    def before_a_file(self) -> Head:
+        """The same, where the next entry is to begin a file."""
+        return replace(self, file=self.number + 1, end=0)
+
     def packed(self) -> bytes:
         return f"{self.number:012d} {self.seal} {self.file:012d} {self.end:012d}\n".encode()
 
@@ -61,11 +70,15 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How many entries are as they were written; the head that they end in; what is wrong behind them, if anything."""
+    """How many entries are as they were written; the head that they end in; what is wrong behind them, if anything.
+
+    ``removed``: how many were before them, and went as headrace.yaml says.
+    """
 
     entries: int
     head: str
     damage: Damage | None
+    removed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -107,11 +120,31 @@ def read_head(text: bytes) -> Head | None:
     return None if found is None else Head(int(found[1]), found[2].decode(), int(found[3]), int(found[4]))
 
 
+def files(folder: Path) -> list[Path]:
+    """Those of the log, in order."""
+    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
+
+
 def lines(folder: Path) -> Iterator[Line]:
-    """All lines, in order."""
-    names = sorted(path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
-    for name in names:
-        yield from lines_of(folder / name)
+    """All lines, in order, of what is kept: a file that was to go and is still there is left out."""
+    removed = read_anchor(folder) or Head()
+    for path in files(folder):
+        if int(path.stem) > removed.number:
+            yield from lines_of(path)
+
+
+def read_anchor(folder: Path) -> Head | None:
+    """The last entry that was removed; None where the file is damaged, and nothing's where there is none."""
+    try:
+        text = (folder / ANCHOR).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return Head()
+    found = _ANCHOR.fullmatch(text)
+    return None if found is None else Head(int(found[1]), found[2].decode())
+
+
+def anchor_text(removed: Head) -> bytes:
+    return f"{removed.number:012d} {removed.seal}\n".encode()
 
 
 def lines_of(path: Path, offset: int = 0) -> Iterator[Line]:
@@ -148,7 +181,10 @@ def follows(entry: Mapping[str, Any], head: Head) -> str:
 def verify(folder: Path, noted: str = "") -> Verdict:
     """Reads all of it. ``noted``: the head of an earlier verdict, which the log must still have."""
     text = (folder / HEAD).read_bytes() if (folder / HEAD).is_file() else b""
-    head, proven, known = read_head(text), Head(), Head().noted == noted
+    head, removed = read_head(text), read_anchor(folder)
+    if removed is None:
+        return _verdict(Head(), Head(), Damage(1, ANCHOR, 0, f"the file {ANCHOR} is damaged"))
+    proven, known, told = removed, removed.noted == noted, not removed.number
     for line in lines(folder):
         if not line.text.endswith(b"\n") and head is not None and proven.number >= head.number:
             continue  # it was being written when its process, or the machine, ended
@@ -156,16 +192,26 @@ def verify(folder: Path, noted: str = "") -> Verdict:
         if not why and line.offset == 0 and line.file != file_name(proven.number + 1):
             why = f"its file should be called {file_name(proven.number + 1)}"
         if why:
-            return _verdict(proven, Damage(proven.number + 1, line.file, line.offset, why))
+            return _verdict(removed, proven, Damage(proven.number + 1, line.file, line.offset, why))
         before, proven = proven, proven.after(line)
         known = known or proven.noted == noted
-        if head is not None and proven.number == head.number and proven != head:
+        told = told or (line.entry is not None and tells_of(line.entry, removed))
+        if head is not None and proven.number == head.number and head not in (proven, proven.before_a_file()):
             why = f"the file {HEAD} says that another entry {head.number} is the last one"
-            return _verdict(before, Damage(head.number, HEAD, 0, why))
+            return _verdict(removed, before, Damage(head.number, HEAD, 0, why))
     damage = _end(head, proven, there=bool(text))
+    if damage is None and not told:
+        damage = Damage(removed.number, ANCHOR, 0, f"no entry says that those up to {removed.number} were removed")
     if damage is None and noted and not known:
-        damage = Damage(_number(noted), "", 0, f"the head {noted}, noted before, is not one of this log")
-    return _verdict(proven, damage)
+        gone = f", and those up to {removed.number} were removed" if _number(noted) <= removed.number else ""
+        damage = Damage(_number(noted), "", 0, f"the head {noted}, noted before, is not one of this log{gone}")
+    return _verdict(removed, proven, damage)
+
+
+def tells_of(entry: Mapping[str, Any], removed: Head) -> bool:
+    """Whether it says that the entries up to that one were removed."""
+    detail = entry.get("detail") or {}
+    return entry.get("action") == REMOVED and (detail.get("upto"), detail.get("seal")) == (removed.number, removed.seal)
 
 
 def _end(head: Head | None, proven: Head, *, there: bool) -> Damage | None:
@@ -189,5 +235,5 @@ def _number(noted: str) -> int:
     return int(number) if number.isascii() and number.isdigit() else 0
 
 
-def _verdict(proven: Head, damage: Damage | None) -> Verdict:
-    return Verdict(proven.number, proven.noted, damage)
+def _verdict(removed: Head, proven: Head, damage: Damage | None) -> Verdict:
+    return Verdict(proven.number - removed.number, proven.noted, damage, removed.number)

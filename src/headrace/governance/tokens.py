@@ -146,11 +146,16 @@ class Tokens:
     def find(self, token: str) -> Principal | None:
         """Whose token it is; None for one that is not known, is over, or was revoked."""
         hashed = _hash(token)
-        now_us = self._clock_us()
         rows = self._rows(f"select {_COLUMNS}, hash from token where hash = ?", hashed)  # noqa: S608
-        if not rows or not hmac.compare_digest(rows[0][-1], hashed):
-            return None
-        found = _token(rows[0][:-1])
+        return self._live(rows[0][:-1]) if rows and hmac.compare_digest(rows[0][-1], hashed) else None
+
+    def by_id(self, id: str) -> Principal | None:
+        """Whose token that is; None for one that is over, or was revoked."""
+        rows = self._rows(f"select {_COLUMNS} from token where id = ?", id)  # noqa: S608
+        return self._live(rows[0]) if rows else None
+
+    def _live(self, row: Sequence[Any]) -> Principal | None:
+        found, now_us = _token(row), self._clock_us()
         if found.state(now_us) != "live":
             return None
         if found.used_us is None or abs(now_us - found.used_us) >= USED_EVERY_US:

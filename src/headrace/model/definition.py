@@ -66,7 +66,10 @@ class FunctionFile:
 
 @dataclass(frozen=True, slots=True)
 class SinkDefinition:
-    """``sinks/NAME.yaml``: the connector's ``type``, its options, and the views it takes (all by default)."""
+    """``sinks/NAME.yaml``: the connector's ``type``, its options, and the views it takes (all by default).
+
+    ``searches``: the stored queries whose matches it takes; then it takes no view.
+    """
 
     name: str
     type: str
@@ -74,6 +77,7 @@ class SinkDefinition:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    searches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,20 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditRetention:
+    """How much of the audit log stays, as in ``Retention``; None: all."""
+
+    keep_s: float | None = None
+    keep_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ApiSettings:
     """Where `headrace up` serves the API and the page, and to whom. ``port`` None: 7070, or a free one.
 
     ``auth``: "token", or "none" on the loopback. ``memory``: of the questions that are asked of views.
+    ``certificate``, ``key``: PEM files below the project's folder, or absolute, both or neither; ``tls``: it makes a
+    certificate of its own instead.
     """
 
     enabled: bool = True
@@ -136,20 +150,21 @@ class ApiSettings:
     port: int | None = None
     auth: str = "token"
     memory: str = "512MB"
+    tls: bool = False
+    certificate: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PsqlSettings:
-    """Where PostgreSQL's protocol is served, and to whom. ``auth`` as in ``ApiSettings``.
-
-    ``certificate``, ``key``: PEM files below the project's folder, or absolute; both or neither, for TLS.
-    """
+    """Where PostgreSQL's protocol is served, and to whom. ``auth``, and what TLS is by, as in ``ApiSettings``."""
 
     host: str = "127.0.0.1"
     port: int = 7432
     auth: str = "token"
     connections: int = 64
     memory: str = "512MB"
+    tls: bool = False
     certificate: str = ""
     key: str = ""
 
@@ -170,6 +185,7 @@ class Settings:
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
     retention: Retention = Retention()
+    audit: AuditRetention = AuditRetention()
     api: ApiSettings = ApiSettings()
     psql: PsqlSettings | None = None  # None: it is not served
 

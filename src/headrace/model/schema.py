@@ -49,6 +49,7 @@ class ViewSchema:
     """What a sink or a reader must know of a view: columns in order, key, version, presentation order.
 
     ``key`` is a set of columns that is unique in the view, or empty when rows may repeat (a multiset).
+    ``of``: where these are the matches of a stored query, whose name it has, the view that they are rows of.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ViewSchema:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     order: tuple[str, ...] = field(default=())
+    of: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

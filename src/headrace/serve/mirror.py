@@ -26,6 +26,7 @@ from headrace.state.rows import canonical, difference
 from headrace.state.run import open_run
 
 IDLE_S = 600.0  # what nobody has asked for so long is let go
+ROWS_AT_HAND = 1_000  # are brought forward by who may not be kept waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,28 @@ class Mirror:
                 time.sleep(snapshot.POLL_S)
         raise HeadraceError("state.missing", "the files of views change faster than they can be read")
 
+    def at_hand(self, view: str) -> tuple[ViewRecord, Moment] | None:
+        """A view, and as ``moment`` what it holds at the frontier, where that takes no more than milliseconds.
+
+        None: there is none, it is not in memory, much was published since, or another thread is at it.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            catalog, held = self._opened(), self._held.get(view)
+            last, record = catalog.last_published(), self._relations(catalog)[0].get(view)
+            if last is None or record is None or held is None or held.feed != record.feed:
+                return None
+            if held.upto != last.number:
+                rows = sum(output.rows for output in catalog.outputs(held.upto, last.number, held.feed))
+                if rows > ROWS_AT_HAND:
+                    return None
+            return record, self._taken([view], ())
+        except (_Passed, Diverged, HeadraceError):
+            return None  # it is tried again there
+        finally:
+            self._lock.release()
+
     def _past(self, views: Collection[str], tables: Collection[str], commit: int) -> Moment:
         contents = {}
         for name in views:
@@ -144,6 +167,8 @@ class _Passed(Exception):
 
 def _view(catalog: Catalog, held: _Held | None, record: ViewRecord, number: int) -> _Held:
     """A view at a step, from where it is held if that can be, else from its base."""
+    if held is not None and held.feed == record.feed and held.upto == number:
+        return held
     base = catalog.base(record.feed)
     start = base[0] if base else -1
     if held is None or held.feed != record.feed or not start <= held.upto <= number:

@@ -15,6 +15,7 @@ import duckdb
 import orjson
 import pyarrow as pa
 
+from headrace.catalog.store import ViewRecord
 from headrace.formats.csv_rows import json_value
 from headrace.formats.types import duckdb as duckdb_types
 from headrace.formats.types.arrow import YEAR_MONTH, to_arrow
@@ -24,7 +25,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 from headrace.serve.contents import Contents
-from headrace.serve.mirror import Mirror
+from headrace.serve.mirror import Mirror, Moment
 from headrace.serve.series import SLOTS, Series, statement
 
 BATCH_ROWS = 8_192  # of an answer that is fetched piece by piece
@@ -133,9 +134,7 @@ class Questions:
 
     def relations(self) -> list[Described]:
         views, tables = self.mirror.relations()
-        found = [
-            Described(name, "view", r.schema.columns, r.schema.key, r.state, r.reason) for name, r in views.items()
-        ]
+        found = [_of_view(record) for record in views.values()]
         return found + [Described(name, "table", r.columns, r.key) for name, r in tables.items() if name not in views]
 
     def described(self, name: str) -> Described:
@@ -150,20 +149,18 @@ class Questions:
     def row(self, name: str, key: Mapping[str, Any], at: int | None = None) -> Answer:
         """The row with this key; none: an empty table. Raises ``query.filter``, ``view.unknown``, ``view.not_at``."""
         relation = self.described(name)
-        if not relation.key:
-            raise _refused(
-                f"{relation.name} has no key", "rows of it may repeat", f"ask for rows of {relation.name} by a filter"
-            )
-        if sorted(key) != sorted(relation.key):
-            raise _refused(
-                f"the key of {relation.name} is {', '.join(relation.key)}",
-                f"it was asked by {', '.join(key) or 'none'}",
-                "name each column of the key, and no other",
-            )
+        _check_key(relation, key)
         views, tables = ([relation.name], []) if relation.kind == "view" else ([], [relation.name])
-        moment = self.mirror.moment(views, tables, at)
-        found = moment.contents[relation.name].find({n: typed(relation, n, value) for n, value in key.items()})
-        return Answer(moment.commit, found.drop_columns(WEIGHT), False, moment.stale)
+        return _found(relation, key, self.mirror.moment(views, tables, at))
+
+    def row_at_hand(self, name: str, key: Mapping[str, Any]) -> Answer | None:
+        """As ``row``, where nobody is kept waiting for it: see ``Mirror.at_hand``. ``name`` in the view's own case."""
+        found = self.mirror.at_hand(name)
+        if found is None:
+            return None
+        relation = _of_view(found[0])
+        _check_key(relation, key)
+        return _found(relation, key, found[1])
 
     def rows(self, name: str, question: Rows, at: int | None = None, limits: Limits = Limits()) -> Answer:
         """Raises ``query.filter``, ``query.timeout``, ``view.unknown``, ``view.not_at``."""
@@ -228,6 +225,29 @@ class Questions:
             yield Session(self.mirror, connection, at)
         finally:
             connection.close()
+
+
+def _of_view(record: ViewRecord) -> Described:
+    schema = record.schema
+    return Described(schema.name, "view", schema.columns, schema.key, record.state, record.reason)
+
+
+def _check_key(relation: Described, key: Mapping[str, Any]) -> None:
+    if not relation.key:
+        raise _refused(
+            f"{relation.name} has no key", "rows of it may repeat", f"ask for rows of {relation.name} by a filter"
+        )
+    if sorted(key) != sorted(relation.key):
+        raise _refused(
+            f"the key of {relation.name} is {', '.join(relation.key)}",
+            f"it was asked by {', '.join(key) or 'none'}",
+            "name each column of the key, and no other",
+        )
+
+
+def _found(relation: Described, key: Mapping[str, Any], moment: Moment) -> Answer:
+    found = moment.contents[relation.name].find({n: typed(relation, n, value) for n, value in key.items()})
+    return Answer(moment.commit, found.drop_columns(WEIGHT), False, moment.stale)
 
 
 def database(memory: str, threads: int, dialect: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:

@@ -23,6 +23,8 @@ class Sink(ABC):
     """How often, one after the other, what is to be told next was sent in vain."""
     anew: str = ""
     """Why what the store held at ``open`` was not of this log; empty when it was, or when there was nothing."""
+    tells = False
+    """Whether it tells of changes and keeps no contents: then it may be given matches of stored queries for views."""
     apart = False
     """Whether every published step comes by itself, rather than several as one when the sink is behind."""
 

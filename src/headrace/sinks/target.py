@@ -20,13 +20,15 @@ VALUES_SHOWN_MAX = 200  # characters of a row that an error shows
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One view as a sink keeps it. An empty ``key`` means a multiset; ``declared`` that the user chose the key."""
+    """One view as a sink keeps it. An empty ``key`` means a multiset; ``declared`` that the user chose the key; ``of``
+    as in ``ViewSchema``."""
 
     view: str
     version: int
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     declared: bool
+    of: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -70,7 +72,7 @@ def target(schema: ViewSchema, keys: Mapping[str, tuple[str, ...]], where: str =
             where=where,
             next="give the column another name with AS",
         )
-    return Target(schema.name, schema.version, schema.columns, key, declared)
+    return Target(schema.name, schema.version, schema.columns, key, declared, schema.of)
 
 
 def as_held(schema: ViewSchema, held: Held) -> Target:

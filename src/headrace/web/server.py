@@ -10,19 +10,26 @@ from typing import Any
 import uvicorn
 
 from headrace.model.errors import HeadraceError
+from headrace.web.tls import Files
 
 _STARTUP_S = 10.0
 _GRACE_S = 2  # for requests that are being answered when it ends
 
 
 class ServerThread:
-    """Answers on a listening socket from its making on until ``close``. ``app``: an ASGI application."""
+    """Answers on a listening socket from its making on until ``close``. ``app``: an ASGI application.
 
-    def __init__(self, app: Any, listener: socket.socket, name: str = "headrace-http") -> None:
+    ``encrypted``: the files of its certificate, for HTTPS.
+    """
+
+    def __init__(
+        self, app: Any, listener: socket.socket, name: str = "headrace-http", encrypted: Files | None = None
+    ) -> None:
         self.port: int = listener.getsockname()[1]
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", ws="none", loop="asyncio",
             timeout_keep_alive=75, timeout_graceful_shutdown=_GRACE_S, server_header=False,
+            ssl_certfile=encrypted and encrypted.certificate, ssl_keyfile=encrypted and encrypted.key,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)

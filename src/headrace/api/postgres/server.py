@@ -10,7 +10,6 @@ import socket
 import ssl
 import threading
 from pathlib import Path
-from urllib.parse import quote
 
 from pygwire.messages import BackendKeyData, CancelRequest
 
@@ -33,16 +32,17 @@ _log = logging.getLogger(__name__)
 class PostgresServer:
     """Answers what ``questions`` can; ``authenticate`` None: whoever connects may do all.
 
-    ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE.
+    ``project``: the name that clients see as the database; ``folder``: of the project, for SUBSCRIBE; ``encrypted``:
+    what connections are encrypted with that ask for it.
     """
 
     def __init__(
         self, questions: Questions, project: str, folder: Path, settings: PsqlSettings,
-        authenticate: Authenticate | None,
+        authenticate: Authenticate | None, encrypted: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
         self._questions, self._project, self._folder, self._settings = questions, project, folder, settings
         self._authenticate = authenticate
-        self._tls = _tls(folder, settings)
+        self._tls = encrypted
         self._listener: socket.socket | None = None
         self._defining: Defining | None = None
         self._reader: Reader | None = None
@@ -65,12 +65,6 @@ class PostgresServer:
         """How many there are that have said who they are."""
         with self._lock:
             return len(self._sessions)
-
-    @property
-    def url(self) -> str:
-        """For psql; the password is a token."""
-        host, port = self.address
-        return f"postgresql://{f'[{host}]' if ':' in host else host}:{port}/{quote(self._project, safe='')}"
 
     def start(self, listener: socket.socket, defining: Defining) -> None:
         """Answer who connects there, on threads. DuckDB begins with the first of them."""
@@ -185,19 +179,3 @@ class PostgresServer:
         with contextlib.suppress(Gone):
             wire.write(sqlstate.response(error, "FATAL"))
             wire.flush()
-
-
-def _tls(folder: Path, settings: PsqlSettings) -> ssl.SSLContext | None:
-    if not settings.certificate:
-        return None
-    certificate, key = folder / settings.certificate, folder / settings.key
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise HeadraceError(
-            "config.invalid", "the certificate of psql cannot be used", where=f"{certificate}, {key}",
-            why=str(error), next="PEM files of a certificate and of its key without a password",
-        ) from error  # fmt: skip
-    return context

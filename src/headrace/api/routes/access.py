@@ -55,7 +55,8 @@ def audit(
     before: Annotated[int | None, Query(ge=1, description="Of entries before this one")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> Response:
-    found, _ = who.access.log.recent(Wanted(name, action, relation, outcome, before=before), limit)
+    wanted = Wanted(name, action, relation, outcome, before=before)
+    found, _ = who.access.audit(who.principal, wanted, limit, address=who.address)
     return answers.json(list(found))
 
 

@@ -1,4 +1,4 @@
-"""Who asks: a token in, a cookie out, and what it may do."""
+"""Who asks: a token in, a session in a cookie out, and what it may do."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ class LogIn(BaseModel, extra="forbid"):
 async def log_in(request: Request, project: Project, given: LogIn) -> Response:
     principal = project.gate.known(given.token.strip(), address_of(request))
     response = answers.json(_shown(principal))
-    # It is gone with the browser. Strict: no page of another site makes a browser send it.
-    secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, given.token.strip(), httponly=True, samesite="strict", secure=secure, path="/")
+    if principal.token:  # where no token is asked for there is nothing to remember
+        # It is gone with the browser. Strict: no page of another site makes a browser send it.
+        secure, name = request.url.scheme == "https", project.gate.access.sessions.begin(principal.token)
+        response.set_cookie(COOKIE, name, httponly=True, samesite="strict", secure=secure, path="/")
     return response
 
 
-@router.delete("/session", summary="Forget the cookie")
-async def log_out() -> Response:
+@router.delete("/session", summary="End the session, and forget the cookie")
+async def log_out(request: Request, project: Project) -> Response:
+    project.gate.access.sessions.end(request.cookies.get(COOKIE, ""))
     response = answers.json({})
     response.delete_cookie(COOKIE, httponly=True, samesite="strict", path="/")
     return response

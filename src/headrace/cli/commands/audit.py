@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli import display
 from headrace.cli.access import since
 from headrace.cli.options import JsonOption, ProjectOption, folder
-from headrace.governance.roles import RULES
+from headrace.governance.chain import REMOVED
+from headrace.governance.roles import RULES, Action
 from headrace.model.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace.governance.audit import AuditLog, Event
 
 EPILOG = """
 headrace audit
@@ -20,7 +25,7 @@ headrace audit --action token_create --json | jq .entries
 headrace audit --verify                   # note the head that it tells elsewhere, and later:
 headrace audit --verify --head 42:9f2c...
 """
-ACTIONS = (*sorted(action for action, rule in RULES.items() if rule.changes), "connect")
+ACTIONS = (*sorted(action for action, rule in RULES.items() if rule.changes), Action.AUDIT, REMOVED, "connect")
 OUTCOMES = ("begun", "done", "failed", "refused")
 FIELDS = ("number", "at", "who", "action", "relation", "outcome", "address", "detail")
 
@@ -58,10 +63,11 @@ def run(
 
     Every change, every refusal and every token made or revoked is an entry, sealed by a hash over itself and the one
     before. What was done is two of them: begun, and done or failed; the text shows the first only where the second is
-    missing. Reads are not written down. Works beside a running `headrace up` and without one.
+    missing. Reads are not written down, but of this log. Works beside a running `headrace up` and without one.
     """
     from headrace.catalog.project import STATE
-    from headrace.governance.audit import AuditLog, Wanted
+    from headrace.governance.audit import AuditLog, Event, Wanted
+    from headrace.governance.principal import local
 
     if head and not verify:
         raise typer.BadParameter("it is for --verify", param_hint="--head")
@@ -71,11 +77,15 @@ def run(
         raise typer.BadParameter(f"'{outcome}' is none of {', '.join(OUTCOMES)}", param_hint="--outcome")
     since_us = since(start) if start else None
     log = AuditLog(folder(project) / STATE)
-    if verify:
-        _show_verdict(log.verify(head).as_dict(), json)
-        return
     wanted = Wanted(who, action, relation, outcome, since_us)
+    read = Event(local().name, Action.AUDIT, "done", address="local", detail=wanted.detail())
+    if verify:
+        verdict = log.verify(head).as_dict()
+        _note(log, replace(read, detail={"verify": "yes"}))
+        _show_verdict(verdict, json)
+        return
     entries, unreadable = log.recent(wanted, most if json else 2 * most)  # an end has its beginning before it
+    _note(log, read)
     if json:
         display.emit({"entries": entries, "unreadable": unreadable})
         return
@@ -86,6 +96,12 @@ def run(
     if unreadable:
         lines = display.counted(unreadable, "line")
         display.say(f"{lines} cannot be read: `headrace audit --verify` names the first", error=True)
+
+
+def _note(log: AuditLog, read: Event) -> None:
+    """That it was read; where nothing is kept yet, there was nothing to read."""
+    if log.folder.parent.is_dir():
+        log.note(read)
 
 
 def _settled(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -113,7 +129,8 @@ def _show_verdict(verdict: Mapping[str, Any], json: bool) -> None:
             why=f"{damage['why']}; before it {_entries(verdict)} as written",
             next="compare with a backup, or with a copy of the log elsewhere",
         )  # fmt: skip
-    display.say(display.paint(f"sound: {_entries(verdict)} as written", "green"))
+    removed = f"; {verdict['removed']:,} before them were removed, as headrace.yaml says" if verdict["removed"] else ""
+    display.say(display.paint(f"sound: {_entries(verdict)} as written{removed}", "green"))
     display.say(f"head {verdict['head']}")
 
 

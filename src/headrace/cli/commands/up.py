@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,6 @@ from headrace.cli.sentences import sentence
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from headrace.control.up import Beside
     from headrace.model.definition import Project
 
 EPILOG = """
@@ -57,6 +56,7 @@ def run(
     A folder that was copied with its .headrace is refused while the original is there; --as-copy gives it an id of
     its own, after its sinks were pointed elsewhere.
     """
+    from headrace.api.server import Servers
     from headrace.catalog.project import read
     from headrace.control import up
     from headrace.engine import connectors
@@ -69,25 +69,12 @@ def run(
     try:
         status = up.run(
             definitions, stopping, on_event=told.event, on_ready=told.ready, on_tick=told.tick, once=once,
-            as_copy=as_copy, beside=() if once else _beside(definitions, told.event),
+            as_copy=as_copy, beside=() if once else [Servers(definitions, told.event)],
         )  # fmt: skip
         if once and not stopping.is_set():
             told.done(status)
     finally:
         told.end()
-
-
-def _beside(definitions: Project, tell: Callable[[Mapping[str, Any]], None]) -> list[Beside]:
-    """What the project serves: the page and the API, and PostgreSQL's protocol where it is asked for."""
-    from headrace.api.postgres.beside import PsqlServer
-    from headrace.api.server import ApiServer
-
-    settings, found = definitions.settings, list["Beside"]()
-    if settings.api.enabled:
-        found.append(ApiServer(definitions, tell))
-    if settings.psql is not None:
-        found.append(PsqlServer(definitions, settings.psql, tell))
-    return found
 
 
 class _Told:

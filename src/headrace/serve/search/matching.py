@@ -42,12 +42,31 @@ class Matcher:
         columns = [pa.field(QUERY, pa.string()), *arrow_schema(schema.columns), pa.field(WEIGHT_COLUMN, pa.int64())]
         self._matches = pa.schema(columns)
 
+    def places(self, rows: pa.Table) -> pa.Array:
+        """Which of the rows any of the queries matches, in order."""
+        found = np.unique(
+            [
+                at + place
+                for at in range(0, rows.num_rows, BATCH_ROWS)
+                for place in self._found(rows.slice(at, BATCH_ROWS))[1]
+            ]
+        )
+        return pa.array(found, pa.int64())
+
     def matches(self, delta: pa.Table) -> pa.Table:
         """``_query``, the view's columns and ``_w``: a row for each query that a row of ``delta`` matches."""
         parts = [self._batch(delta.slice(at, BATCH_ROWS)) for at in range(0, delta.num_rows, BATCH_ROWS)]
         return pa.concat_tables([self._matches.empty_table(), *parts])
 
     def _batch(self, rows: pa.Table) -> pa.Table:
+        owners, places = self._found(rows)
+        taken = rows.take(pa.array(places, pa.int64()))
+        named = pa.array(self._names[np.array(owners, np.int64)], pa.string())
+        ordered = [named, *(taken[name] for name in self._matches.names[1:])]
+        return pa.Table.from_arrays(ordered, names=self._matches.names).cast(self._matches)
+
+    def _found(self, rows: pa.Table) -> tuple[list[int], list[int]]:
+        """(queries, by their numbers; the row that each matches), pair by pair."""
         columns = [rows[name] for name in self.schema.names]
         known = {field.id: numbers(field, column) for field, column in zip(self._fields, columns, strict=True)}
         looked = Rows(known)
@@ -61,10 +80,7 @@ class Matcher:
         for number, found in self._asked(rows, candidates):
             owners += [number] * len(found)
             places += found
-        taken = rows.take(pa.array(places, pa.int64()))
-        named = pa.array(self._names[np.array(owners, np.int64)], pa.string())
-        ordered = [named, *(taken[name] for name in self._matches.names[1:])]
-        return pa.Table.from_arrays(ordered, names=self._matches.names).cast(self._matches)
+        return owners, places
 
     def _asked(self, rows: pa.Table, candidates: Mapping[int, Collection[int]]) -> Iterator[tuple[int, list[int]]]:
         """What those of the candidates find that need an index."""

@@ -68,13 +68,14 @@ def problems(project: Path, queries: Iterable[StoredQuery]) -> dict[str, Headrac
         if schema is not None:
             error = problem(query, schema)
         else:
-            error = None if query.view.lower() in known else _no_view(query, sorted(known))
+            error = None if query.view.lower() in known else no_view(query, sorted(known))
         if error is not None:
             found[query.name] = error
     return found
 
 
-def _no_view(query: StoredQuery, known: list[str]) -> HeadraceError:
+def no_view(query: StoredQuery, known: list[str]) -> HeadraceError:
+    """The error for a query of a view that is not among ``known``."""
     return HeadraceError(
         "view.unknown", f"there is no view '{query.view}'", where=f"{FOLDER}/{query.name}.yaml",
         next=did_you_mean(query.view, known) or f"views: {', '.join(known) or 'none yet'}",

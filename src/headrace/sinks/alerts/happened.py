@@ -98,7 +98,7 @@ def messages(
     parts = _parts(iter(found), 1 if each else ROWS_MAX)
     copies: Counter[bytes] = Counter()
     for number, (part, last) in enumerate(parts, start=1):
-        told: dict[str, Any] = {"view": target.view, "commit": commit}
+        told = _about(target, commit)
         told |= {"initial": True} if initial else {}
         told |= {"part": number, "last": last} if not each and (number > 1 or not last) else {}
         rows: dict[str, list[dict[str, Any]]] = {field: [] for field in FIELDS.values()}
@@ -126,10 +126,16 @@ def unsayable(target: Target, row: Unheld, commit: int, about: Iterable[str]) ->
     """A row that JSON cannot carry, as a message all the same: a byte that is no text is spelled ``\\xff`` in it."""
     entered, copies = row.weight > 0, abs(row.weight)
     field = FIELDS["enter" if entered else "leave"]
-    told = {"view": target.view, "commit": commit, field: [_spelled(json.loads(row.contents))] * copies}
+    told = _about(target, commit) | {field: [_spelled(json.loads(row.contents))] * copies}
     unique = hashlib.sha256(orjson.dumps([*about, target.version, told])).hexdigest()[:32]
     counts = (copies, 0, 0) if entered else (0, copies, 0)
     return Message(f"msg_{unique}", target.view, orjson.dumps(told), counts)
+
+
+def _about(target: Target, commit: int) -> dict[str, Any]:
+    """What each message begins with."""
+    query = {"query": target.view} if target.of else {}
+    return {"view": target.of or target.view, **query, "commit": commit}
 
 
 def _spelled(value: Any) -> Any:

@@ -53,7 +53,7 @@ class AlertSink(Sink):
     A connector gives ``send``, and may give ``gathers`` and ``check``.
     """
 
-    apart = True
+    apart = tells = True
 
     def __init__(
         self,

@@ -1,0 +1,82 @@
+"""The process that answers for a running project: the API and the page, PostgreSQL's protocol, one mirror for both.
+
+``python -m headrace.api.serving``, run by ``server``: the first line of its standard input says what to serve and on
+which open sockets. It ends when that input ends, so also with a process that was killed.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import socket
+import sys
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from headrace.api.app import make_app
+from headrace.api.bells import Bells
+from headrace.api.project import Served
+from headrace.api.who import Gate
+from headrace.catalog.project import STATE
+from headrace.control.socket import request
+from headrace.governance.access import Access
+from headrace.model.definition import ApiSettings, PsqlSettings
+from headrace.serve.live import Live
+from headrace.serve.mirror import Mirror
+from headrace.serve.questions import Questions
+from headrace.web.listening import hosts
+from headrace.web.server import ServerThread
+from headrace.web.tls import Files, context
+
+SWITCH_S = 0.0005  # an answer passes between threads, and would wait ten times as long for another's at each
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, for the process that runs the project
+    sys.setswitchinterval(SWITCH_S)
+    logging.basicConfig(format="%(message)s")
+    told = orjson.loads(sys.stdin.buffer.readline())
+    listeners = {name: socket.socket(fileno=number) for name, number in told["listeners"].items()}
+    with ExitStack() as ends:
+        _serve(ends, told, listeners)
+        gc.collect()
+        gc.freeze()  # to go over all modules again and again is a pause of tens of milliseconds
+        sys.stdin.buffer.read()
+
+
+def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.socket]) -> None:
+    folder, api = Path(told["path"]), ApiSettings(**told["api"])
+    access = Access(folder / STATE)
+    ends.callback(access.close)
+    questions = Questions(Mirror(folder), api.memory)
+    ends.callback(questions.close)
+    encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}
+    if "api" in listeners:
+        bells = Bells()
+        live = Live(folder, questions.mirror, bells.ring)
+        ends.callback(live.close)
+        gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
+        app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
+        ends.callback(ServerThread(app, listeners["api"], "headrace-api", encrypted["api"]).close)
+        ends.callback(live.end)
+    if "psql" in listeners:
+        # Its library is there only where it is asked for.
+        from headrace.api.postgres.defining import Defining
+        from headrace.api.postgres.password import passwords
+        from headrace.api.postgres.server import PostgresServer
+
+        psql = PsqlSettings(**told["psql"])
+        authenticate = None if psql.auth == "none" else passwords(access)
+        files = encrypted["psql"]
+        server = PostgresServer(questions, told["name"], folder, psql, authenticate, files and context(files, "psql"))
+        server.start(listeners["psql"], Defining(partial(request, folder), access, folder))
+        ends.callback(server.stop)
+
+
+if __name__ == "__main__":
+    main()

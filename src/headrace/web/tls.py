@@ -1,0 +1,74 @@
+"""TLS of a server that a project runs: by the files that are configured, or by a certificate of its own making."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.model.definition import ApiSettings, PsqlSettings
+from headrace.model.errors import HeadraceError
+from headrace.web.listening import LOCAL
+
+FOLDER = "tls"  # in .headrace
+AUTHORITY, CERTIFICATE, KEY = "ca.crt", "server.crt", "server.key"
+
+
+class Files(NamedTuple):
+    """PEM files of a certificate, with those that it is signed by, and of its key."""
+
+    certificate: Path
+    key: Path
+
+
+def files(project: Path, state: Path, settings: ApiSettings | PsqlSettings, where: str) -> Files | None:
+    """What connections are encrypted with; None: nothing. A certificate of its own is made where it is missing.
+
+    ``project``: where names of files start from; ``where`` is told with an error. Raises ``config.invalid``, and
+    ``config.library`` where the library is missing that makes one.
+    """
+    if settings.tls:
+        found = _own(state / FOLDER, settings.host, where)
+    elif settings.certificate:
+        found = Files(project / settings.certificate, project / settings.key)
+    else:
+        return None
+    context(found, where)
+    return found
+
+
+def context(found: Files, where: str) -> ssl.SSLContext:
+    """Raises ``config.invalid``."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        made.load_cert_chain(*found)
+    except (OSError, ssl.SSLError) as error:
+        raise HeadraceError(
+            "config.invalid", "the certificate cannot be used", where=f"{where}: {found.certificate}, {found.key}",
+            why=str(error), next="PEM files of a certificate and of its key without a password",
+        ) from error  # fmt: skip
+    return made
+
+
+def _own(folder: Path, host: str, where: str) -> Files:
+    """For the names that this machine's programs call it by, its own, and ``host``; made anew before it is over."""
+    try:
+        from headrace.web import certificate
+    except ImportError as error:
+        raise HeadraceError(
+            "config.library", "a certificate of its own needs a library that is not installed", where=where,
+            why=str(error), next="pip install 'headrace[tls]', or name the files of a certificate and its key",
+        ) from error  # fmt: skip
+    found = Files(folder / CERTIFICATE, folder / KEY)
+    names = sorted({*LOCAL, host, socket.gethostname()} - {"0.0.0.0", "::"})  # which nobody calls it by
+    if found.key.exists() and certificate.serves(found.certificate, names):
+        return found
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path, content in zip((folder / AUTHORITY, *found), certificate.made(names), strict=True):
+        partial = path.with_name(f".{path.name}")
+        partial.touch(mode=0o600)
+        partial.write_bytes(content)
+        partial.replace(path)
+    return found

@@ -1,0 +1,147 @@
+"""Goal: psql and HTTP are encrypted by the files that are named, or by a certificate of their own, and clients that check
+it find what they look for.
+
+Method: what `headrace up` serves, over a view published by hand; psql, psycopg and httpx as clients that check.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from alert_receivers import certified
+from headrace.api.server import Servers
+from headrace.catalog.project import read
+from headrace.model.definition import ApiSettings, Project, PsqlSettings, Settings
+from headrace.model.errors import HeadraceError
+from headrace.testing.ports import free_port
+from headrace.web import certificate, tls
+from published_view import Published, Rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    published = Published(tmp_path_factory.mktemp("tls") / "shop")
+    published.step([Rows({(7, 70): 1})])
+    return published.folder
+
+
+@contextmanager
+def served(folder: Path, **options: Any) -> Iterator[tuple[str, int]]:
+    """(the API's URL, psql's port)."""
+    port, told = free_port(), list[dict[str, Any]]()
+    settings = Settings(name="shop", api=ApiSettings(port=0, **options), psql=PsqlSettings(port=port, **options))
+    beside = Servers(Project(folder, settings), told.append)
+    try:
+        beside.listen()
+        beside.begin(None)
+        yield told[0]["url"], port
+    finally:
+        beside.close()
+
+
+def psql(port: int, host: str, folder: Path, **options: str) -> tuple[str, str]:
+    password = (folder / ".headrace/tokens/api").read_text().strip()
+    spelled = " ".join(f"{key}={value}" for key, value in options.items())
+    done = subprocess.run(
+        ["psql", "-X", "-A", "-t", f"host={host} port={port} user=ada dbname=shop {spelled}", "-c", "TABLE sums"],
+        env={**os.environ, "PGPASSWORD": password}, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    return done.stdout.strip(), done.stderr.strip()
+
+
+def test_a_certificate_of_its_own_is_made_once_and_is_what_clients_check(folder: Path, tmp_path: Path) -> None:
+    authority, key = folder / ".headrace/tls/ca.crt", folder / ".headrace/tls/server.key"
+    with served(folder, tls=True) as (url, port):
+        assert url.startswith("https://127.0.0.1:")
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        made = authority.read_bytes()
+        for host in ("localhost", "127.0.0.1"):
+            assert psql(port, host, folder, sslmode="verify-full", sslrootcert=str(authority)) == ("7|70", "")
+        assert psql(port, "127.0.0.1", folder, sslmode="require") == ("7|70", "")
+        certified(tmp_path, "localhost")  # of another authority
+        other = psql(port, "localhost", folder, sslmode="verify-full", sslrootcert=str(tmp_path / "ca.crt"))
+        assert other[0] == "" and "certificate verify failed" in other[1]
+        token = (folder / ".headrace/tokens/api").read_text().strip()
+        with psycopg.connect(
+            host="localhost", port=port, user="ada", dbname="shop", password=token, sslmode="verify-full",
+            sslrootcert=str(authority),
+        ) as connection:  # fmt: skip
+            assert connection.pgconn.ssl_in_use and connection.execute("TABLE sums").fetchall() == [(7, 70)]
+        with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=authority)) as browser:
+            logged = browser.post("/api/session", json={"token": token})
+            assert logged.status_code == 200 and "; secure" in logged.headers["set-cookie"].lower()
+            assert browser.get("/api/views/sums/row?id=7").json()["row"] == {"id": 7, "n": 70}
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            httpx.get(f"{url}/api/health")
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"{url.replace('https', 'http')}/api/health")
+    with served(folder, tls=True):
+        assert authority.read_bytes() == made
+
+
+def test_one_that_is_for_other_names_or_is_over_soon_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = PsqlSettings(tls=True)
+    found = tls.files(tmp_path, tmp_path, settings, "psql")
+    assert found is not None
+    first = found.certificate.read_bytes()
+    assert tls.files(tmp_path, tmp_path, settings, "psql") == found and found.certificate.read_bytes() == first
+    tls.files(tmp_path, tmp_path, PsqlSettings(tls=True, host="10.0.0.7"), "psql")
+    second = found.certificate.read_bytes()
+    assert second != first and certificate.serves(found.certificate, ["10.0.0.7", "localhost", "::1"])
+    monkeypatch.setattr(certificate, "RENEWED", certificate.LIFE)
+    tls.files(tmp_path, tmp_path, settings, "psql")
+    third = found.certificate.read_bytes()
+    assert third != second
+    monkeypatch.undo()
+    found.certificate.write_bytes(third[:100])  # a power cut left a piece of it
+    tls.files(tmp_path, tmp_path, settings, "psql")
+    assert certificate.serves(found.certificate, ["localhost"])
+
+
+def test_files_that_are_named_are_used_and_without_any_nothing_is_encrypted(folder: Path, tmp_path: Path) -> None:
+    certified(tmp_path, "localhost")
+    named = {"certificate": str(tmp_path / "server.crt"), "key": str(tmp_path / "server.key")}
+    authority = tmp_path / "ca.crt"
+    with served(folder, **named) as (url, port):
+        assert psql(port, "localhost", folder, sslmode="verify-full", sslrootcert=str(authority)) == ("7|70", "")
+        wrong = psql(port, "127.0.0.1", folder, sslmode="verify-full", sslrootcert=str(authority))
+        assert wrong[0] == "" and 'does not match host name "127.0.0.1"' in wrong[1]
+        health = httpx.get(
+            f"{url.replace('127.0.0.1', 'localhost')}/api/health", verify=ssl.create_default_context(cafile=authority)
+        )
+        assert health.json()["status"] == "ok"
+    with served(folder) as (url, port):
+        assert url.startswith("http://")
+        assert "server does not support SSL" in psql(port, "localhost", folder, sslmode="require")[1]
+    with (
+        pytest.raises(HeadraceError, match="the certificate cannot be used"),
+        served(folder, certificate="no.crt", key=named["key"]),
+    ):
+        pass
+
+
+def test_what_is_written_of_tls_is_checked(tmp_path: Path) -> None:
+    for section in ("api", "psql"):
+        for written, said in (
+            ("{tls: yes please}", "true or false"), ("{certificate: a.pem}", "both 'certificate' and 'key'"),
+            ("{tls: true, certificate: a.pem, key: b.pem}", "another one is named"),
+        ):  # fmt: skip
+            (tmp_path / "headrace.yaml").write_text(f"{section}: {written}\n")
+            with pytest.raises(HeadraceError, match=said):
+                read(tmp_path)
+        (tmp_path / "headrace.yaml").write_text(f"{section}: {{tls: true}}\n")
+        found = getattr(read(tmp_path).settings, section)
+        assert (found.tls, found.certificate) == (True, "")
