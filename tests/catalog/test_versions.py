@@ -47,8 +47,8 @@ def test_versions_come_and_go_and_a_dropped_view_keeps_its_own(tmp_path: Path) -
     catalog.drop_view("v", 7, 70)
     second = (*second[:2], "gone", *second[3:6], 7, 70)
     assert told(catalog) == [second, first]
-    catalog.put_view(view(1, "SELECT 3", 9), 90)  # another of its name: numbers begin again
-    third = (1, "SELECT 3", "live", ("id",), 9, 90, None, None)
+    catalog.put_view(view(1, "SELECT 1", 9), 90)  # another of its name: numbers begin again
+    third = (1, "SELECT 1", "live", ("id",), 9, 90, None, None)
     assert told(catalog) == [third, second, first]
     assert [(of.gone_commit, of.state) for of in catalog.history("w")] == [(None, "live")]
     catalog.close()

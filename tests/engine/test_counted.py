@@ -33,6 +33,8 @@ VIEWS = {
     "poor": f"SELECT customer FROM ({TOTALS}) WHERE total < 10",
     "big": "SELECT region, total AS t FROM revenue WHERE total > 10",
     "many": "SELECT count(*) AS n FROM big",
+    "sounds": "SELECT soundex(region) AS sound, count(*) AS n FROM customers GROUP BY soundex(region)",
+    "others": "SELECT id FROM customers WHERE soundex(region) <> 'N630'",
     "both": "SELECT id FROM orders UNION ALL SELECT id FROM customers",
     "reach": "WITH RECURSIVE r(a, b) AS (SELECT a, b FROM edges UNION ALL"
     " SELECT r.a, e.b FROM r JOIN edges e ON e.a = r.b) SELECT * FROM r",
@@ -89,6 +91,10 @@ def test_rows_and_state_of_every_operator(pipeline: Pipeline) -> None:
     assert rich["filter"] == (3, 1, 8, 1)
     assert poor["filter"] == (3, 1, 8, 1)
     assert rows(pipeline, "both")["union"] == (2, 2, 17, 17)
+    # Of what Spark computes a projection has as many rows as it is given; a filter's are not counted.
+    assert rows(pipeline, "sounds")["aggregate"] == (5, 2, 5, 2)
+    assert rows(pipeline, "others")["filter"] == (5, None, 5, None)
+    assert "| rows   in 5 (5), out ? (?), read 0 (0)" in pipeline.explain("others")["text"]
 
     explained = pipeline.explain("revenue")
     join = next(o for o in explained["operators"] if o["name"] == "inner join")

@@ -67,6 +67,9 @@ NAMED: dict[str, tuple[dict[str, tuple[str, str]], str]] = {
     "SELECT tag, count(*) AS n FROM orders LATERAL VIEW explode(tags) t AS tag GROUP BY tag": (
         {"tag": ("o.tags", ""), "n": ("", "o.tags")}, "o.tags",
     ),
+    "SELECT id, tag FROM orders LATERAL VIEW OUTER explode(tags) t AS tag": (
+        {"id": ("o.id", "o.tags"), "tag": ("o.tags", "")}, "o.tags",
+    ),
     "WITH RECURSIVE r(n, total) AS (SELECT a, cost FROM edges WHERE b = 1 UNION ALL"
     " SELECT e.a, r.total + o.amount FROM r JOIN edges e ON e.b = r.n JOIN orders o ON o.id = e.a WHERE e.a > e.b)"
     " SELECT n, total FROM r": (
