@@ -12,6 +12,7 @@ import pytest
 from headrace.catalog import project
 from headrace.model.definition import (
     ApiSettings,
+    AuditRetention,
     FunctionFile,
     Retention,
     Settings,
@@ -261,3 +262,12 @@ def test_what_cannot_say_where_the_api_is_served(tmp_path: Path, written: str, t
     with pytest.raises(HeadraceError) as caught:
         project.read(write(tmp_path, {MAIN: f"api: {written}\n"}))
     assert caught.value.where == "headrace.yaml:1" and text in str(caught.value)
+
+
+def test_how_long_the_audit_log_is_kept_is_written_as_of_the_log(tmp_path: Path) -> None:
+    folder = write(tmp_path, {MAIN: "audit: {keep: 400 days, keep_size: 1 GiB}\n"})
+    assert project.read(folder).settings.audit == AuditRetention(400 * 86_400, 1 << 30)
+    for written, said in (("{keep: 7}", "'keep' is 7"), ("{kept: 7 days}", "kept"), ("7 days", "must be a mapping")):
+        folder = write(tmp_path, {MAIN: f"audit: {written}\n"})
+        with pytest.raises(HeadraceError, match=said):
+            project.read(folder)

@@ -17,9 +17,10 @@ import pytest
 from headrace.catalog.store import Catalog, StepShape
 from headrace.engine import retention
 from headrace.engine.retention import RetentionThread
+from headrace.governance.audit import AuditLog, Event
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
-from headrace.model.definition import Retention
+from headrace.model.definition import AuditRetention, Retention
 from headrace.model.errors import HeadraceError
 from random_log import RELATIONS, SOURCE, RandomLog
 
@@ -41,7 +42,7 @@ class Running:
         self.catalog.put_checkpoint(1, {})
         self.log = LogWriter(folder / "log", segment_bytes=SEGMENT)
         self.tell = self.told.append
-        self.project = SimpleNamespace(settings=SimpleNamespace(retention=Retention()))
+        self.project = SimpleNamespace(settings=SimpleNamespace(retention=Retention(), audit=AuditRetention()))
         self.delivers = dict[str, Any]()
         self.thread = RetentionThread(cast(Any, self))
 
@@ -158,3 +159,33 @@ def test_what_goes_wrong_is_told_once_and_tried_again(running: Running, monkeypa
             break
         threading.Event().wait(0.01)
     assert running.begins > 200
+
+
+def test_the_audit_log_is_kept_as_its_settings_say_and_never_while_it_is_copied(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = AuditLog(running.folder, file_bytes=1_100)  # three entries a file
+    for _ in range(7):
+        log.append(Event("owner", "apply", "done"))
+    running.thread._look_at_audit()
+    assert log.verify().removed == 0 and not running.told  # the default keeps everything
+    running.project.settings.audit = AuditRetention(None, 1_100)
+    with running.thread.audit:  # a backup
+        looking = threading.Thread(target=running.thread._look_at_audit)
+        looking.start()
+        looking.join(0.2)
+        assert looking.is_alive() and log.verify().removed == 0
+    looking.join()
+    verdict = log.verify()
+    assert (verdict.damage, verdict.removed, verdict.entries) == (None, 6, 2)
+    (event,) = running.told
+    assert (event["event"], event["entries"]) == ("audit.retained", 6)
+    monkeypatch.setattr(retention, "LOOK_S", 0.01)
+    for _ in range(3):
+        log.append(Event("owner", "apply", "done"))
+    running.thread.start()
+    for _ in range(500):
+        if log.verify().removed > 6:
+            break
+        running.thread._closed.wait(0.01)
+    assert log.verify().damage is None and log.verify().removed > 6
