@@ -146,6 +146,10 @@ def test_a_column_is_followed_to_where_it_comes_from_and_goes(given: Given) -> N
         ["total", "place", "region decides which rows"]
     )
     assert lit() == whole_way
+    page.locator(".own").get_by_role("link", name="region").click()
+    expect(page.get_by_role("region", name="region goes into").get_by_role("listitem")).to_have_text(
+        ["total decides which rows", "region", "place decides which rows", "region"]
+    )
     page.get_by_role("link", name="note").click()
     expect(page.locator('[data-node="view:beside"] .kind')).to_have_text("note")
     assert lit() == ["source:shop", "table:orders", "view:beside"]
