@@ -31,8 +31,13 @@ BIDS = Table(
 SELLERS = Table(
     "sellers", {"auction": "int", "seller": "string"}, {"auction": (0, 1), "seller": ("x", "y")}, append_only=True
 )
+# Equal rows meet.
+TICKS = Table("ticks", {"a": "int", "price": "bigint"}, {"a": (0,), "price": (1, 5, 9)}, append_only=True)
 
 QUERIES = {
+    "all_best_ticks": "select case_id, a, price from ticks qualify rank() over (partition by case_id, a order by price desc) = 1",
+    "first_ranks_of_ticks": """
+        select case_id, a, price, rank() over (partition by case_id, a order by price) r from ticks qualify r <= 3""",
     "best": """
         select case_id, auction, price, at, s from bids
         qualify row_number() over (partition by case_id, auction order by price desc, at) = 1""",
@@ -86,10 +91,11 @@ QUERIES = {
         group by case_id""",
 }  # fmt: skip
 KEEP_LESS = {
+    "all_best_ticks", "first_ranks_of_ticks",
     "all_best", "first_ranks", "own_best", "best", "best_three", "second", "best_by_expression", "best_of_all", "best_of_joined", "extremes",
     "extremes_of_joined", "extremes_of_texts", "distinct_values", "of_a_union",
 }  # fmt: skip
-OPERATOR = Operator("append_only", (BIDS, SELLERS, ITEMS), QUERIES)
+OPERATOR = Operator("append_only", (BIDS, TICKS, SELLERS, ITEMS), QUERIES)
 
 
 @pytest.mark.spark

@@ -45,6 +45,10 @@ QUERIES = {
         select i.case_id, i.id, i.n from items i join
         (select case_id, max(n) best from items where k > 0 group by case_id) m
         on i.case_id = m.case_id and i.n = m.best where i.k > 0""",
+    "of_texts": """
+        select i.case_id, i.id, i.n from items i join
+        (select case_id, max(n) best from items where s in ('a', 'b') and n < 9 group by case_id) m
+        on i.case_id = m.case_id and i.n >= m.best where i.n < 9 and i.s in ('a', 'b')""",
     # From here on none is a ranking.
     "of_other_rows": """
         select i.case_id, i.id, i.n from items i join
@@ -76,6 +80,29 @@ QUERIES = {
         select i.case_id, i.id, m.best from items i join
         (select case_id, k, max(f) best from items group by case_id, k) m
         on i.case_id = m.case_id and i.k = m.k and i.f >= m.best""",
+    "of_the_other_of_two_equal_lists": """
+        with more as (select case_id, id, k, x, y from items
+        lateral view explode(array(0, 1)) as x lateral view explode(array(0, 1)) as y)
+        select a.*, m.best from (select * from more where y < 1) a join
+        (select case_id, k, max(x) best from more where x < 1 group by case_id, k) m
+        on a.case_id = m.case_id and a.k = m.k and a.x >= m.best""",
+    "of_the_other_of_two_equal_sequences": """
+        with more as (select case_id, id, k, x, y from items lateral view explode(sequence(0, coalesce(k, 0))) as x
+        lateral view explode(sequence(0, coalesce(k, 0))) as y)
+        select a.*, m.best from (select * from more where y < 1) a join
+        (select case_id, k, max(x) best from more where x < 1 group by case_id, k) m
+        on a.case_id = m.case_id and a.k = m.k and a.x >= m.best""",
+    "beyond_a_colon": """
+        select i.case_id, i.id, m.best from items i join (select case_id, max(id) best from items group by case_id) m
+        on i.case_id = m.case_id and i.id >= m.best where ':' like concat(':', i.s)""",
+    "literals_of_other_types": """
+        select i.case_id, i.id, m.best from items i join (select case_id, max(id) best from items
+        where hash(1, id) > 0 and hash(1L, k) <> 0 group by case_id) m
+        on i.case_id = m.case_id and i.id >= m.best where hash(1, i.k) <> 0 and hash(1L, i.id) > 0""",
+    "a_text_that_reads_like_a_column": """
+        select i.case_id, i.id, m.best from items i join
+        (select case_id, max(id) best from items where s <> "'c2" group by case_id) m
+        on i.case_id = m.case_id and i.id >= m.best where i.s <> "'c99" """,
     "outer": """
         select i.case_id, i.id, m.best from items i left join
         (select case_id, k, max(n) best from items group by case_id, k) m

@@ -50,6 +50,8 @@ OF_VISITS = {
         from visits group by case_id, session_window(ts, '4 seconds')""",
     "visits_gap_by_row": """select case_id, s, session_window(ts, case when n = 1 then '2 seconds' else '9 seconds' end) w,
         count(k) c from visits group by 1, 2, 3""",
+    "by_double": """select case_id, f, session_window(ts, '5 seconds') w, count(*) c
+        from visits group by case_id, f, session_window(ts, '5 seconds')""",
     "only_sessions": "select case_id, session_window(ts, '10 seconds').end e from visits group by case_id, k, session_window(ts, '10 seconds')",
     "longest": """select case_id, k, max(c) c, max(unix_millis(e) - unix_millis(s)) ms from (select case_id, k,
         session_window.start s, session_window.end e, count(*) c from visits

@@ -75,7 +75,7 @@ def _sessions(of: Sessions, results: tuple[Expression, ...]) -> AppendSessions:
     window = Expression(
         F.col(f"c{of.session}"), f"'c{of.session}:", of.child.types[of.session], False, Reference(f"c{of.session}")
     )
-    return AppendSessions(of.types, of.nullables, of.child, (*of.keys, window), of.accumulations, results)
+    return AppendSessions(of.types, of.nullables, of.child, (*of.normal, window), of.accumulations, results)
 
 
 def _as(kind: type[Kind], of: Node) -> Kind:

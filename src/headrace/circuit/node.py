@@ -103,7 +103,10 @@ class Project(Unary):
 
 @dataclass(frozen=True)
 class Filter(Unary):
+    """``parts``: the texts of what AND joins to the condition, where that is known."""
+
     condition: Expression
+    parts: tuple[str, ...] = field(default=(), compare=False)
 
     def described(self) -> tuple[str, ...]:
         return (self.condition.text,)
@@ -236,13 +239,14 @@ class Regroup(Unary):
 class Sessions(Regroup):
     """An aggregate over session windows; ``session``: ordinal of the child's column with each row's own window.
 
-    ``accumulations`` and ``grouped``: the same as of an ``Aggregate`` whose last key is the session, where all of its
-    functions are maintained; ``grouped`` is None where they are not.
+    ``normal``, ``accumulations`` and ``grouped``: keys, accumulations and results as of an ``Aggregate`` whose last key
+    is the session, where all of its functions are maintained; ``grouped`` is None where they are not.
     """
 
     session: int
     accumulations: tuple[Accumulation, ...] = field(default=(), compare=False)
     grouped: tuple[Expression, ...] | None = field(default=None, compare=False)
+    normal: tuple[Expression, ...] = field(default=(), compare=False)
 
     def described(self) -> tuple[str, ...]:
         return (*super().described(), str(self.session))

@@ -28,6 +28,8 @@ EXCLUDED_RULES = (
 )
 
 PINNED: dict[str, str] = {
+    # By its text an expression is told from others: all of it has to be there.
+    "spark.sql.debug.maxToStringFields": "2147483647",
     # A cloned plan with a reused exchange or a broadcast answers with an older step's rows.
     "spark.sql.exchange.reuse": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",

@@ -98,13 +98,21 @@ class Catalyst:
         (reads, decides), (self._reads, self._decides) = (self._reads, self._decides), around
         return Expression(
             Column(self.to_column(rebound)),
-            renumbered(f"{rebound.toString()}:{literals(self, rebound)}{suffix}"),
+            self._text(rebound) + suffix,
             type_text(expression),
             bool(expression.nullable()),
             local(self, expression, names, replace),
             frozenset(reads),
             frozenset(decides),
         )
+
+    def text(self, expression: Any, names: Mapping[int, str]) -> str:
+        """What tells an expression from others; see ``Expression``."""
+        return self._text(self.rebind(expression, names))
+
+    def _text(self, rebound: Any) -> str:
+        told = literals(self, rebound)
+        return renumbered(f"{rebound.toString()}:{told}{shape(self, rebound) if QUOTED in told else ''}")
 
 
 RANKS = frozenset({"Rank", "DenseRank", "PercentRank"})
@@ -122,15 +130,40 @@ def singleton(scala_class: Any, name: str) -> Any:
     return getattr(getattr(scala_class, name + "$"), "MODULE$")
 
 
+QUOTED = "\\'"  # stands in the text of an expression with a literal that could read as a column
+_PATTERNS = frozenset({"LikeAll", "NotLikeAll", "LikeAny", "NotLikeAny"})
+_MODES = frozenset({"Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod"})
+_STRICT = frozenset({"GetArrayItem", "ElementAt", "UnaryMinus", "Abs"})  # may or may not throw
+
+
 def literals(catalyst: Catalyst, expression: Any) -> str:
-    """What ``toString`` leaves out and equality needs: types of literals, which code a user's function has."""
+    """What ``toString`` leaves out and equality needs: types of literals, values and patterns that are no literals,
+    whether an operation throws, which code a user's function has."""
     kind = class_name(expression)
-    own = f"{kind}:{expression.dataType().sql()};" if kind == "Literal" else ""
-    if own and "'" in str(expression.value()):  # else it could read as a column
-        own += expression.sql()
-    if kind == "PythonUDF" and (digest := catalyst.functions.digest(str(expression.name()))):
+    own = ""
+    if kind == "Literal":
+        own = f"{kind}:{expression.dataType().sql()};"
+        if "'" in str(expression.value()):
+            own += expression.sql()
+    elif kind == "InSet":
+        own = f"{kind}:{sorted(map(str, catalyst.items(expression.hset().toSeq())))};"
+    elif kind in _PATTERNS:
+        own = f"{kind}:{[str(pattern) for pattern in catalyst.items(expression.patterns().toSeq())]};"
+    elif kind in _MODES and (mode := str(expression.evalMode())) != "ANSI":
+        own = f"{kind}:{mode};"
+    elif kind in _STRICT and not expression.failOnError():
+        own = f"{kind}:NULL;"
+    elif kind == "PythonUDF" and (digest := catalyst.functions.digest(str(expression.name()))):
         own = f"{kind}:{digest};"
     return own + "".join(literals(catalyst, child) for child in catalyst.items(expression.children()))
+
+
+def shape(catalyst: Catalyst, expression: Any) -> str:
+    """Which place of an expression has which literal, or column."""
+    children = catalyst.items(expression.children())
+    if not children:
+        return str(expression.sql() if class_name(expression) == "Literal" else expression.toString())
+    return f"({','.join(shape(catalyst, child) for child in children)})"
 
 
 def class_name(node: Any, ask: str = "getSimpleName") -> str:

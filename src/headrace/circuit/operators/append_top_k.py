@@ -96,7 +96,9 @@ class Firsts:
         )  # fmt: skip
         paths = current().runs.get(self.arranged.name, [])
         hits = Arrangement(paths, self.arranged.reader).probe(hashes, schema.names, schema)
-        return merge([hits.rows.cast(schema)]).drop_columns([WEIGHT])
+        rows = merge([hits.rows.cast(schema)])
+        copies = np.repeat(np.arange(rows.num_rows), column(rows, WEIGHT))  # rows that tie may be equal
+        return rows.take(pa.array(copies)).drop_columns([WEIGHT])
 
     def rounds(
         self, given: pa.Table, key: Numbers, instants: npt.NDArray[np.int32], kept: pa.Table, key_kept: Numbers

@@ -10,6 +10,7 @@ from headrace.sql.build import Build
 from headrace.sql.catalyst import class_name, type_name, type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected, refusal
 from headrace.sql.lowering.columns import columns
+from headrace.sql.lowering.rewrite import Rewrite
 
 LEAF_PREFIX = "relation__"
 WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -43,8 +44,11 @@ def project(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
 
 def filter_rows(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     child, ids = lowering.node(plan.child(), needed | lowering.references([plan.condition()]))
-    condition = lowering.catalyst.expression(plan.condition(), names_of(ids))
-    return Filter(child.types, child.nullables, child, condition), ids
+    names = names_of(ids)
+    condition = lowering.catalyst.expression(plan.condition(), names)
+    parts = Rewrite(lowering.catalyst).conjuncts(plan.condition())
+    texts = tuple(lowering.catalyst.text(part, names) for part in parts)
+    return Filter(child.types, child.nullables, child, condition, texts), ids
 
 
 def union(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.circuit.extremes import TEXT, WHOLE
 from headrace.circuit.node import Expression, Filter, Node, OrderedAggregate, Project, SortKey, TopK
-from headrace.circuit.origin import Origin, conjuncts, origin, present
+from headrace.circuit.origin import Origin, origin, present
 from headrace.sql.catalyst import class_name
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected
 from headrace.sql.lowering.columns import column
@@ -40,8 +40,8 @@ def _first_rows(lowering: Lowering, condition: Any, rows: Lowered, extremes: Low
     aggregate, results = found
     (accumulation,) = aggregate.accumulations
     given, own = origin(rows[0]), origin(aggregate.child)
-    wanted = {f"g{i}": own.spelled(key) for i, key in enumerate(aggregate.keys)}
-    wanted[VALUE] = own.spelled(accumulation.arguments[0])
+    wanted = {f"g{i}": own.spelled(key.text) for i, key in enumerate(aggregate.keys)}
+    wanted[VALUE] = own.spelled(accumulation.arguments[0].text)
     if given.base != own.base or _beyond_nulls(given, wanted) != _beyond_nulls(own, wanted):
         return None
     (child, ids), make = rows, Rewrite(lowering.catalyst)
@@ -55,7 +55,7 @@ def _first_rows(lowering: Lowering, condition: Any, rows: Lowered, extremes: Low
         sign, value, end = compared
         values[end] = lowering.catalyst.expression(value, names)
         signs = _SIGNS[accumulation.function] if end == VALUE else ("EqualTo",)
-        if sign not in signs or given.spelled(values[end]) != wanted[end]:
+        if sign not in signs or given.spelled(values[end].text) != wanted[end]:
             return None
         if values[end].nullable:
             nullable.append(make.expressions.IsNotNull(value))
@@ -82,7 +82,7 @@ def _extremes(of: Node) -> tuple[OrderedAggregate, list[str]] | None:
         plain = {f"'c{i}:": result for i, result in enumerate(results)}
         if isinstance(of, Filter):
             # A key or value that is NULL meets nothing in any case.
-            fits = conjuncts(of.condition.text) <= {f"isnotnull({name[:-1]}):" for name in plain}
+            fits = set(of.parts or (of.condition.text,)) <= {f"isnotnull({name[:-1]}):" for name in plain}
             return below if fits else None
         if not all(e.text in plain for e in of.expressions):
             return None
@@ -101,8 +101,7 @@ def _extremes(of: Node) -> tuple[OrderedAggregate, list[str]] | None:
 
 def _beyond_nulls(of: Origin, wanted: dict[str, str]) -> frozenset[str]:
     """The conditions of some rows, but that their keys and values are there: else they meet nothing."""
-    beyond = of.conditions.difference(*map(present, wanted.values()))
-    return beyond if any(not part.startswith(":") for part in beyond) else frozenset()
+    return of.conditions.difference(*map(present, wanted.values()))
 
 
 def _compared(

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.circuit.node import Accumulation, Expression, Sessions
 from headrace.sql.catalyst import class_name, type_text
-from headrace.sql.lowering.aggregate import aggregate, collect_functions, over_groups
+from headrace.sql.lowering.aggregate import aggregate, collect_functions, group_key, over_groups
 from headrace.sql.lowering.aggregate_functions import accumulation, maintained
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse_keys
 
@@ -29,12 +29,14 @@ def grouped(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     for entry in entries:
         collect_functions(lowering.catalyst, entry, functions)
     accumulations: tuple[Accumulation, ...] = ()
+    normal: tuple[Expression, ...] = ()
     groups: tuple[Expression, ...] | None = None
     if all(maintained(lowering.catalyst, f) for f in functions):
         replace = over_groups(lowering.catalyst, [*(k for k in keys if k not in marked), marked[0]], functions)
         groups = tuple(lowering.catalyst.expression(e, {}, replace) for e in entries)
         accumulations = tuple(accumulation(lowering.catalyst, f, names) for f in functions)
+        normal = tuple(group_key(lowering, k, names) for k in keys if k not in marked)
     types, nullables = tuple(type_text(e) for e in entries), tuple(bool(e.nullable()) for e in entries)
     session = ids.index(id_of(marked[0]))
-    made = Sessions(types, nullables, child, others, results, session, accumulations, groups)
+    made = Sessions(types, nullables, child, others, results, session, accumulations, groups, normal)
     return made, [id_of(e) for e in entries]
