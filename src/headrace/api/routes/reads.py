@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -11,6 +12,7 @@ from pydantic import BaseModel, Field
 from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
+from headrace.governance.roles import Action
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import buckets, described
@@ -34,7 +36,7 @@ def views(who: Who, project: Project) -> Response:
     for view in project.verb("status")["views"]:
         if who.reaches(view["name"]):
             columns = _columns(known[view["name"]]) if view["name"] in known else {"columns": [], "key": []}
-            found.append({**view, **columns})
+            found.append({**view, **_reached(who, view), **columns})
     return answers.json(found)
 
 
@@ -46,13 +48,13 @@ def views(who: Who, project: Project) -> Response:
 def view(who: Who, project: Project, name: Name) -> Response:
     found = described.view(project.path, name)
     told = project.verb("status")
-    reads = {each["name"]: each.get("reads", []) for each in told["views"]}
-    state: dict[str, Any] = next((each for each in told["views"] if each["name"] == found["name"]), {})
+    readers = [each["name"] for each in told["views"] if found["name"] in each.get("reads", [])]
+    sinks = told["sinks"] if who.access.allowed(who.principal, Action.STATUS) else []  # they are of the whole project
+    whole = next((each for each in told["views"] if each["name"] == found["name"]), {}) | found
     return answers.json({
-        **state, **found,
-        "reads": [each for each in reads.get(found["name"], []) if who.reaches(each)],
-        "read_by": [each for each in sorted(reads) if found["name"] in reads[each] and who.reaches(each)],
-        "sinks": [sink["name"] for sink in told["sinks"] if found["name"] in sink.get("views", [])],
+        **whole, **_reached(who, whole),
+        "read_by": [each for each in sorted(readers) if who.reaches(each)],
+        "sinks": [sink["name"] for sink in sinks if found["name"] in sink.get("views", [])],
     })  # fmt: skip
 
 
@@ -204,6 +206,14 @@ def _within(limit: int, format: answers.Format) -> int:
             next="ask for pages by 'offset', or for format=arrow",
         )  # fmt: skip
     return limit
+
+
+def _reached(who: Asking, view: Mapping[str, Any]) -> dict[str, Any]:
+    """What a view reads, and the rows that it fails on, as far as who asks may know of those relations."""
+    return {
+        "reads": [each for each in view.get("reads", []) if who.reaches(each)],
+        "failing": [row for row in view["failing"] if who.reaches(row.get("table") or row.get("view") or view["name"])],
+    }
 
 
 def _columns(relation: Described) -> dict[str, Any]:
