@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -25,7 +26,7 @@ Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[str | None, Query(description=f"As of {HINT}; without it now", examples=["4711"])]
 SECONDS_MAX = 60.0
-AT_ONCE = 8  # queries; more are told to come back, so that they take no thread from reads by key
+AT_ONCE = 8  # queries by SQL and by time; more are told to come back, so that they take no thread from reads by key
 _running = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -117,8 +118,9 @@ def series(
         asked.time_us("from", begin), asked.time_us("to", end),
     )  # fmt: skip
     filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
-    moment = asked.at(project.questions.mirror, at)
-    found = project.questions.series(name, question, filters, moment, Limits(_within(limit, format)))
+    limits = Limits(_within(limit, format))
+    with _of_few():
+        found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
     return answers.table(found, format)
 
 
@@ -171,14 +173,21 @@ def sql(who: Who, project: Project, question: Asked) -> Response:
         who.require(None)  # it says nothing of what it read
         return answers.json(_by_spark(project, question))
     limits = Limits(_within(question.limit, question.format), question.seconds)
+    with _of_few():
+        at = asked.at(project.questions.mirror, question.at)
+        found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
+    return answers.table(found, question.format)
+
+
+@contextmanager
+def _of_few() -> Iterator[None]:
+    """The block is one of the queries that run at once. Raises ``wait.busy`` beyond ``AT_ONCE``."""
     if not _running.acquire(blocking=False):
         raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
     try:
-        at = asked.at(project.questions.mirror, question.at)
-        found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
+        yield
     finally:
         _running.release()
-    return answers.table(found, question.format)
 
 
 def _by_spark(project: Served, question: Asked) -> dict[str, Any]:
