@@ -42,6 +42,14 @@ def test_a_view_is_at_hand_once_it_is_held_and_little_was_published_since(
     with held._lock:
         assert held.at_hand("sums") is None  # another is at it: nobody waits
     assert held.at_hand("sums") is not None
+    published.step([rows(40, 1)])
+    published.held = [Rows()] * published.upto + [rows(0, 25) + rows(30, 6) + rows(40, 1)]
+    published.base()
+    assert held.at_hand("sums") is None  # it would be read from its base, however little came since
+    assert held.moment(["sums"]).contents["sums"].table().num_rows == 32
+    published.step([rows(41, 1)])
+    found = held.at_hand("sums")
+    assert found is not None and found[1].contents["sums"].table().num_rows == 33
     held.close()
 
 

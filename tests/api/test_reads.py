@@ -218,9 +218,11 @@ def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "_running", threading.BoundedSemaphore(1))
+    by_time = "/api/views/sums/series?time=n&every=1h"
     with reads._running:
-        busy = client.post("/api/sql", json={"sql": "SELECT 1"})
-    assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (503, "wait.busy", "1")
+        for busy in (client.post("/api/sql", json={"sql": "SELECT 1"}), client.get(by_time)):
+            assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (503, "wait.busy", "1")
+    assert client.get(by_time).json()["code"] == "query.filter"  # n is no time; it leaves its place all the same
     assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
     long = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
     late = client.post("/api/sql", json={"sql": long, "seconds": 0.3})

@@ -15,8 +15,11 @@ from served_project import Site, site
 
 from headrace.api.actions import ACTIONS
 from headrace.api.app import ROUTERS, routes
+from headrace.catalog.store import ErrorRow
 from headrace.governance.roles import Role
-from published_view import Published
+from headrace.model.schema import Relation
+from headrace.model.transaction import RefusedRow
+from published_view import SCHEMA, Published
 
 LEAST = {
     "GET /health": None, "POST /session": None, "DELETE /session": None,
@@ -47,10 +50,15 @@ ROLES = [role.value for role in Role]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    published, rng = Published(tmp_path_factory.mktemp("access") / "shop"), random.Random(1)
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    made, rng = Published(tmp_path_factory.mktemp("access") / "shop"), random.Random(1)
     for _ in range(6):
-        published.step([published.changes(rng)])
+        made.step([made.changes(rng)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(published: Published) -> Iterator[Site]:
     with site(published.folder) as running:
         yield running
 
@@ -119,6 +127,40 @@ def test_lists_and_queries_tell_a_limited_token_only_of_what_it_reaches(served: 
     with served.client(tokens["limited viewer"]) as client:
         assert [view["name"] for view in client.get("/api/views").json()] == ["sums"]
         assert client.post("/api/sql", json={"sql": "SELECT count(*) AS n FROM sums"}).status_code == 200
+
+
+def test_no_answer_tells_a_limited_token_a_name_that_it_does_not_reach(served: Site, published: Published) -> None:
+    """Not where a wrong name would be told the near ones, nor beside what it does reach."""
+    for name in ("orders", "near_orders"):
+        published.catalog.put_relation("shop", Relation(name, SCHEMA.columns, SCHEMA.key))
+    shown = ['{"table": "orders", "row": {"id": 7}}', '{"view": "sums", "row": {"id": 8}}', "{}"]
+    published.catalog.put_error_rows("sums", 1, [ErrorRow("t", n, b"", row, 1, 1, "no") for n, row in enumerate(shown)])
+    (refused,) = published.catalog.keep_refused("shop", [RefusedRow("orders", "", "no", b"{}", "json")], 1)
+    (published.folder / "searches").mkdir()
+    (published.folder / "searches/lost.yaml").write_text("view: near_sums\nquery: x\n")
+    token, limits = served.tokens.create("near", Role.EDITOR, ["near_*", "SUM?"])[1], "this token reaches: near_*, SUM?"
+    unknown = (
+        "views/sumz", "views/near_sums/versions", "views/sumz/rows", "views/sumz/row?id=1", "views/sumz/changes",
+        "views/sumz/series?time=t&every=1h", "views/sumz/search?q=x", "feeds/near_order/transactions",
+        "quarantine?table=near_order", "queries/lost/matches",
+    )  # fmt: skip
+    with served.client() as owner, served.client(token) as client:
+        for path in unknown:
+            told, kept = (asked.get(f"/api/{path}").json() for asked in (owner, client))
+            assert "sums" in told["next"] or "orders" in told["next"], (path, told)
+            assert kept == {**told, "why": "", "next": limits}, path
+        there, absent = (client.get(f"/api/quarantine?table={name}") for name in ("orders", "nowhere"))
+        assert there.status_code == 404 and there.text.replace("orders", "?") == absent.text.replace("nowhere", "?")
+        kept, never = (client.delete(f"/api/quarantine/shop:{number}") for number in (refused, 99))
+        assert kept.status_code == 404 and kept.text.replace(f":{refused} ", "? ") == never.text.replace(":99 ", "? ")
+        (lost,) = client.get("/api/queries").json()
+        assert (lost["name"], lost["problem"]["code"], lost["problem"]["next"]) == ("lost", "view.unknown", limits)
+        (listed,) = client.get("/api/views").json()
+        whole, known = (asked.get("/api/views/sums").json() for asked in (client, owner))
+        assert listed["reads"] == whole["reads"] == whole["sinks"] == []
+        assert (known["reads"], known["sinks"]) == (["orders"], ["store"])
+        assert [row["row"] for row in known["failing"]] == [{"id": 7}, {"id": 8}, None]
+        assert whole["failing"] == known["failing"][1:]
 
 
 def test_a_token_that_is_revoked_opens_nothing_from_the_next_request_on(served: Site) -> None:

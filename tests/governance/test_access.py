@@ -181,12 +181,16 @@ def test_who_reads_the_audit_log_is_written_down_once_a_minute(access: Access, c
     for _ in range(3):
         found, _ = access.audit(owner, Wanted(outcome="refused"), 10, address="10.0.0.7")
         assert found == []
+    access.audit(owner, Wanted(outcome="refused", before=9), 10, address="10.0.0.7")  # the page before
     clock.us += MINUTE_US
-    access.audit(owner, Wanted(outcome="refused"), 10, address="10.0.0.7")
+    access.audit(owner, Wanted(outcome="refused", before=9), 10, address="10.0.0.7")
+    for noted in ("", access.verdict(owner).head):
+        assert access.verdict(owner, noted).damage is None
     assert entries(access.log, "who", "action", "outcome", "address", "detail") == [
         ("owner", "audit", "done", "", {}),
         ("owner", "audit", "done", "10.0.0.7", {"outcome": "refused"}),
-        ("owner", "audit", "done", "10.0.0.7", {"outcome": "refused", "more_before": 2}),
+        ("owner", "audit", "done", "10.0.0.7", {"outcome": "refused", "before": 9, "more_before": 3}),
+        ("owner", "audit", "done", "", {"verify": "yes"}),
     ]
 
 
@@ -199,3 +203,4 @@ def test_what_cannot_be_written_down_is_not_read(access: Access) -> None:
     access.log.folder.write_text("in the way")
     for _ in range(2):
         assert refused(access.audit, owner, Wanted(), 10, address="elsewhere") == "audit.failed"
+        assert refused(access.verdict, owner, address="elsewhere") == "audit.failed"

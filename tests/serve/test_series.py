@@ -291,3 +291,22 @@ def test_what_cannot_be_is_refused(sales: Sales) -> None:
         with pytest.raises(HeadraceError, match=r"api\.request"):
             make(text)
     assert BUCKETS_MAX < 10_000_000
+
+
+def test_zones_are_looked_for_on_the_disk_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[str]()
+
+    def looked() -> set[str]:
+        looks.append("at the disk")
+        return {"Europe/Berlin"}
+
+    monkeypatch.setattr("zoneinfo.available_timezones", looked)
+    buckets._zones.cache_clear()
+    try:
+        for _ in range(3):
+            assert buckets.zone("Europe/Berlin").key == "Europe/Berlin"
+            with pytest.raises(HeadraceError, match="no time zone"):
+                buckets.zone("Europe/Nowhere")
+    finally:
+        buckets._zones.cache_clear()
+    assert len(looks) == 1

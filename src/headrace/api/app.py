@@ -28,6 +28,7 @@ from headrace.api.routes import (
     session,
     sinks,
 )
+from headrace.api.who import Asking
 from headrace.model.errors import HeadraceError
 from headrace.web.status import Refused, answer, refusal
 
@@ -81,7 +82,8 @@ def _measured(requests: metrics.Requests) -> APIRouter:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError | Refused)
-    return refusal(error)
+    who: Asking | None = getattr(request.state, "asking", None)  # None: refused before it was known
+    return refusal(who.told(error) if who is not None and isinstance(error, HeadraceError) else error)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -17,6 +17,7 @@ from headrace.model.errors import HeadraceError
 COOKIE = "headrace_session"
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
 _SAFE = ("GET", "HEAD")
+_NAMING = ("view.unknown", "source.no_table", "quarantine.unknown")  # tell of other names, or of what was
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class Asking:
     def require(self, relation: str | None) -> None:
         """Raises ``view.unknown`` for a relation that they may not know of; for None, where they reach not all."""
         self.access.require(self.principal, self.action, relation, address=self.address)
+
+    def told(self, error: HeadraceError) -> HeadraceError:
+        """The error as a limited token may hear it: of a wrong name not what else there is, or was."""
+        limits = self.principal.grants
+        if not limits or error.code not in _NAMING:
+            return error
+        return HeadraceError(error.code, error.what, where=error.where, next=f"this token reaches: {', '.join(limits)}")
 
     def doing(
         self, relation: str | None = None, detail: Mapping[str, str | int | None] | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.governance.audit import AuditLog, Detail, Event, Wanted
+from headrace.governance.chain import Verdict
 from headrace.governance.principal import Principal, allowed, require
 from headrace.governance.roles import Action, Role
 from headrace.governance.sessions import Sessions
@@ -89,21 +90,32 @@ class Access:
     ) -> tuple[list[Mapping[str, Any]], int]:
         """See ``AuditLog.recent``. That it was read is written down, or it is not answered: raises ``audit.failed``.
 
-        Of equal reads the first in a minute, as of refusals.
+        Of equal reads the first in a minute, as of refusals; one that goes on from page to page is one.
         """
-        found, asked = self.log.recent(wanted, most), wanted.detail()
-        look = (principal.token, Action.AUDIT, address, str(asked))
-        unwritten = self._counted(look)
-        if unwritten is not None:
-            more = {"more_before": unwritten} if unwritten else {}
-            event = Event(principal.name, Action.AUDIT, "done", principal.token, address=address)
-            try:
-                self.log.append(replace(event, detail={**asked, **more}))
-            except HeadraceError:
-                with self._lock:
-                    self._repeated.pop(look, None)  # the next look is to be the first
-                raise
+        found = self.log.recent(wanted, most)
+        self._looked(principal, wanted.detail(), replace(wanted, before=None).detail(), address)
         return found
+
+    def verdict(self, principal: Principal, noted: str = "", *, address: str = "") -> Verdict:
+        """See ``AuditLog.verify``. It is written down as ``audit`` is: raises ``audit.failed``."""
+        found, asked = self.log.verify(noted), {"verify": "yes"}
+        self._looked(principal, asked, asked, address)
+        return found
+
+    def _looked(self, principal: Principal, asked: Detail, alike: Detail, address: str) -> None:
+        """Writes a look at the audit log down, unless it is too soon after one that was ``alike``."""
+        look = (principal.token, Action.AUDIT, address, str(alike))
+        unwritten = self._counted(look)
+        if unwritten is None:
+            return
+        more = {"more_before": unwritten} if unwritten else {}
+        event = Event(principal.name, Action.AUDIT, "done", principal.token, address=address)
+        try:
+            self.log.append(replace(event, detail={**asked, **more}))
+        except HeadraceError:
+            with self._lock:
+                self._repeated.pop(look, None)  # the next look is to be the first
+            raise
 
     def create_token(
         self, principal: Principal, name: str, role: Role, grants: Sequence[str] = (),

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
 
 from headrace.model.errors import HeadraceError
@@ -69,9 +70,15 @@ def bucket(text: str) -> Length:
 
 def zone(text: str) -> ZoneInfo:
     """A time zone by its name. Raises ``HeadraceError``: api.request."""
-    if text not in zoneinfo.available_timezones():
+    if text not in _zones():
         raise HeadraceError("api.request", f"there is no time zone '{text}'", where="zone", next="zone=Europe/Berlin")
     return ZoneInfo(text)
+
+
+@cache
+def _zones() -> set[str]:
+    """Their names; found out once, since every file of a zone is opened for it."""
+    return zoneinfo.available_timezones()
 
 
 @dataclass(frozen=True, slots=True)

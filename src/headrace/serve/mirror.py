@@ -94,7 +94,8 @@ class Mirror:
     def at_hand(self, view: str) -> tuple[ViewRecord, Moment] | None:
         """A view, and as ``moment`` what it holds at the frontier, where that takes no more than milliseconds.
 
-        None: there is none, it is not in memory, much was published since, or another thread is at it.
+        None: there is none, it is not in memory, much was published since, its base is of a later step, or another
+        thread is at it.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -104,6 +105,8 @@ class Mirror:
             if last is None or record is None or held is None or held.feed != record.feed:
                 return None
             if held.upto != last.number:
+                if not _start(catalog, held.feed) <= held.upto <= last.number:
+                    return None  # it is read anew, from its base
                 rows = sum(output.rows for output in catalog.outputs(held.upto, last.number, held.feed))
                 if rows > ROWS_AT_HAND:
                     return None
@@ -165,12 +168,17 @@ class _Passed(Exception):
     """A view has gone on from the step that is wanted of it."""
 
 
+def _start(catalog: Catalog, feed: str) -> int:
+    """The step from which on a view version's deltas are there for sure: that of its base."""
+    base = catalog.base(feed)
+    return base[0] if base else -1
+
+
 def _view(catalog: Catalog, held: _Held | None, record: ViewRecord, number: int) -> _Held:
     """A view at a step, from where it is held if that can be, else from its base."""
     if held is not None and held.feed == record.feed and held.upto == number:
         return held
-    base = catalog.base(record.feed)
-    start = base[0] if base else -1
+    start = _start(catalog, record.feed)
     if held is None or held.feed != record.feed or not start <= held.upto <= number:
         if start > number:
             raise _Passed

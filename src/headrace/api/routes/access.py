@@ -68,7 +68,7 @@ def audit(
 def verdict(
     who: Who, head: Annotated[str, Query(description="One noted before, which must still be there")] = ""
 ) -> Response:
-    return answers.json(who.access.log.verify(head).as_dict())
+    return answers.json(who.access.verdict(who.principal, head, address=who.address).as_dict())
 
 
 def _shown(token: Token) -> dict[str, Any]:

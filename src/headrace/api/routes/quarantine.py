@@ -26,6 +26,8 @@ As = Annotated[Literal["replace"] | None, Field(alias="as", description="replace
 def quarantine(
     who: Who, project: Project, table: str | None = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
 ) -> Response:
+    if table is not None:
+        who.require(table)
     found, _ = entries(project.path, table, limit)
     return answers.json([entry for entry in found if _reached(who, entry)])
 

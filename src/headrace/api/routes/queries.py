@@ -37,13 +37,19 @@ class New(Words):
 def queries(who: Who, project: Project) -> Response:
     from headrace.serve.search.stored import listed  # loads tantivy, if it is installed
 
-    return answers.json([each for each in listed(project.path) if who.reaches(each["view"])])
+    found = [each for each in listed(project.path) if who.reaches(each["view"])]
+    for each in found:
+        if each["problem"] is not None:
+            each["problem"] = who.told(HeadraceError(**each["problem"])).as_dict()
+    return answers.json(found)
 
 
 @router.post("/queries", responses={200: {"model": shapes.StoredQuery}}, summary="Store a query")
 def add(who: Who, project: Project, new: New) -> Response:
+    from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
+
     who.require(new.view)
-    query = _checked(who, project, StoredQuery(new.name, new.view, new.query))
+    query = checked(project.path, StoredQuery(new.name, new.view, new.query))
     with who.doing(query.view, {"query": query.name}):
         searches.add(project.path, query)
     return answers.json(_shown(query))
@@ -51,9 +57,11 @@ def add(who: Who, project: Project, new: New) -> Response:
 
 @router.put("/queries/{query}", responses={200: {"model": shapes.StoredQuery}}, summary="Change one")
 def change(who: Who, project: Project, query: str, words: Words) -> Response:
+    from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
+
     before = _known(who, project, query)
     who.require(words.view)
-    changed = _checked(who, project, StoredQuery(before.name, words.view, words.query))
+    changed = checked(project.path, StoredQuery(before.name, words.view, words.query))
     with who.doing(changed.view, {"query": changed.name}):
         searches.change(project.path, changed)
     return answers.json(_shown(changed))
@@ -100,18 +108,6 @@ def _known(who: Asking, project: Served, name: str) -> StoredQuery:
     if query is None or not who.reaches(query.view):
         raise searches.unknown(name, [each.name for each in queries.values() if who.reaches(each.view)])
     return query
-
-
-def _checked(who: Asking, project: Served, query: StoredQuery) -> StoredQuery:
-    """As it is to be written. Raises what is wrong with it."""
-    from headrace.serve.search.stored import checked
-
-    try:
-        return checked(project.path, query)
-    except HeadraceError as error:
-        if error.code == "view.unknown" and who.principal.grants:  # its text names views that they may not know of
-            raise HeadraceError(error.code, error.what) from None
-        raise
 
 
 def _shown(query: StoredQuery) -> dict[str, object]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -11,6 +13,7 @@ from pydantic import BaseModel, Field
 from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
+from headrace.governance.roles import Action
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import buckets, described
@@ -23,7 +26,7 @@ Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[str | None, Query(description=f"As of {HINT}; without it now", examples=["4711"])]
 SECONDS_MAX = 60.0
-AT_ONCE = 8  # queries; more are told to come back, so that they take no thread from reads by key
+AT_ONCE = 8  # queries by SQL and by time; more are told to come back, so that they take no thread from reads by key
 _running = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -34,7 +37,7 @@ def views(who: Who, project: Project) -> Response:
     for view in project.verb("status")["views"]:
         if who.reaches(view["name"]):
             columns = _columns(known[view["name"]]) if view["name"] in known else {"columns": [], "key": []}
-            found.append({**view, **columns})
+            found.append({**view, **_reached(who, view), **columns})
     return answers.json(found)
 
 
@@ -46,13 +49,13 @@ def views(who: Who, project: Project) -> Response:
 def view(who: Who, project: Project, name: Name) -> Response:
     found = described.view(project.path, name)
     told = project.verb("status")
-    reads = {each["name"]: each.get("reads", []) for each in told["views"]}
-    state: dict[str, Any] = next((each for each in told["views"] if each["name"] == found["name"]), {})
+    readers = [each["name"] for each in told["views"] if found["name"] in each.get("reads", [])]
+    sinks = told["sinks"] if who.access.allowed(who.principal, Action.STATUS) else []  # they are of the whole project
+    whole = next((each for each in told["views"] if each["name"] == found["name"]), {}) | found
     return answers.json({
-        **state, **found,
-        "reads": [each for each in reads.get(found["name"], []) if who.reaches(each)],
-        "read_by": [each for each in sorted(reads) if found["name"] in reads[each] and who.reaches(each)],
-        "sinks": [sink["name"] for sink in told["sinks"] if found["name"] in sink.get("views", [])],
+        **whole, **_reached(who, whole),
+        "read_by": [each for each in sorted(readers) if who.reaches(each)],
+        "sinks": [sink["name"] for sink in sinks if found["name"] in sink.get("views", [])],
     })  # fmt: skip
 
 
@@ -115,8 +118,9 @@ def series(
         asked.time_us("from", begin), asked.time_us("to", end),
     )  # fmt: skip
     filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
-    moment = asked.at(project.questions.mirror, at)
-    found = project.questions.series(name, question, filters, moment, Limits(_within(limit, format)))
+    limits = Limits(_within(limit, format))
+    with _of_few():
+        found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
     return answers.table(found, format)
 
 
@@ -169,14 +173,21 @@ def sql(who: Who, project: Project, question: Asked) -> Response:
         who.require(None)  # it says nothing of what it read
         return answers.json(_by_spark(project, question))
     limits = Limits(_within(question.limit, question.format), question.seconds)
+    with _of_few():
+        at = asked.at(project.questions.mirror, question.at)
+        found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
+    return answers.table(found, question.format)
+
+
+@contextmanager
+def _of_few() -> Iterator[None]:
+    """The block is one of the queries that run at once. Raises ``wait.busy`` beyond ``AT_ONCE``."""
     if not _running.acquire(blocking=False):
         raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
     try:
-        at = asked.at(project.questions.mirror, question.at)
-        found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
+        yield
     finally:
         _running.release()
-    return answers.table(found, question.format)
 
 
 def _by_spark(project: Served, question: Asked) -> dict[str, Any]:
@@ -204,6 +215,14 @@ def _within(limit: int, format: answers.Format) -> int:
             next="ask for pages by 'offset', or for format=arrow",
         )  # fmt: skip
     return limit
+
+
+def _reached(who: Asking, view: Mapping[str, Any]) -> dict[str, Any]:
+    """What a view reads, and the rows that it fails on, as far as who asks may know of those relations."""
+    return {
+        "reads": [each for each in view.get("reads", []) if who.reaches(each)],
+        "failing": [row for row in view["failing"] if who.reaches(row.get("table") or row.get("view") or view["name"])],
+    }
 
 
 def _columns(relation: Described) -> dict[str, Any]:
