@@ -40,7 +40,11 @@ def made(folder: Path, **settings: Any) -> tuple[Servers, list[dict[str, Any]]]:
     return Servers(Project(folder, Settings(api=ApiSettings(**settings))), told.append), told
 
 
-def test_it_tells_where_it_is_answers_and_takes_its_address_away(folder: Path) -> None:
+def test_it_tells_where_it_is_answers_and_takes_its_address_away(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orjson.py").write_text("raise SystemExit('imported from the folder it begins in')")
+    monkeypatch.chdir(tmp_path)
     address, token = folder / ".headrace/api.json", folder / ".headrace/tokens/api"
     address.write_text("{}")  # of one that was killed
     beside, told = made(folder, port=0)

@@ -137,7 +137,7 @@ def _process(
         "encrypted": {name: files and [str(path) for path in files] for name, files in encrypted.items()},
     }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "headrace.api.serving"],
+        [sys.executable, "-P", "-m", "headrace.api.serving"],  # -P: nothing is imported from the folder it begins in
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=tuple(numbers.values()),
     )  # fmt: skip
     assert process.stdin is not None
