@@ -433,6 +433,19 @@ def test_what_is_older_than_is_kept_goes_and_the_rest_is_as_verifiable(tmp_path:
     assert log.append(Event("owner", "apply", "done")) == 11 and log.verify().damage is None
 
 
+def test_a_file_that_was_begun_anew_for_its_age_is_sound_also_where_none_goes(tmp_path: Path) -> None:
+    clock = [NOON_US]
+    log = kept(tmp_path, clock)
+    for _ in range(2):
+        log.append(Event("owner", "apply", "done"))
+    noted = log.verify().head
+    clock[0] += HOUR_US // 2  # older than an eighth of an hour: the next entry begins a file
+    assert log.retain(3600, None) == 0
+    assert sound(log) == 2 and log.verify(noted).damage is None
+    (log.folder / "head").write_bytes(audit.Head(2, noted[2:], 7, 0).packed())
+    assert damage(log).why == "the file head says that another entry 2 is the last one"
+
+
 def test_of_too_many_bytes_the_oldest_files_go(tmp_path: Path) -> None:
     log = written(tmp_path, 10)  # files of 1-3, 4-6, 7-9, 10
     assert log.retain(None, sum(path.stat().st_size for path in files(log))) == 0

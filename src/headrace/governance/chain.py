@@ -220,8 +220,9 @@ def _end(head: Head | None, proven: Head, *, there: bool) -> Damage | None:
         return Damage(proven.number + 1, HEAD, 0, f"the file {HEAD} is {'damaged' if there else 'not there'}")
     if head is None or head.number < proven.number:
         return None
-    if head.number == proven.number:  # of no entry at all
-        return None if head == proven else Damage(1, HEAD, 0, f"the file {HEAD} is damaged")
+    if head.number == proven.number:
+        sound = head in (proven, proven.before_a_file())  # the next entry may be to begin a file
+        return None if sound else Damage(proven.number + 1, HEAD, 0, f"the file {HEAD} is damaged")
     why = _gone(proven.number + 1, head.number)
     return Damage(proven.number + 1, file_name(head.file), 0, why)
 
