@@ -15,6 +15,7 @@ from served_project import Site, site
 
 from headrace.api.actions import ACTIONS
 from headrace.api.app import ROUTERS, routes
+from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
 from published_view import Published
 
@@ -152,6 +153,16 @@ def test_a_cookie_reads_and_changes_only_with_the_header_of_the_page(served: Sit
         assert browser.get("/api/me").json()["what"] == "the session is over, or its token was revoked"
         browser.cookies.set("headrace_session", served.owner)
         assert browser.get("/api/me").status_code == 401
+
+
+def test_who_is_refused_does_not_choose_the_address_that_is_written_down(tmp_path: Path) -> None:
+    with site(Published(tmp_path / "shop").folder) as running:
+        for n in range(3):
+            with running.client("") as nobody:
+                headers = {"X-Forwarded-For": f"10.0.0.{n}", "X-Forwarded-Proto": "https"}
+                assert nobody.get("/api/me", headers=headers).status_code == 401
+        entries = running.access.log.recent(Wanted(action="connect"), 10)[0]
+        assert [entry["address"] for entry in entries] == ["127.0.0.1"]
 
 
 def test_a_session_ends_with_its_token(served: Site) -> None:

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.governance import audit
+from headrace.governance import audit, chain
 from headrace.governance.audit import AuditLog, Event, Wanted
 from headrace.governance.chain import Damage
 from headrace.governance.principal import Principal
@@ -30,12 +30,13 @@ from headrace.governance.roles import Action, Role
 from headrace.model.errors import HeadraceError
 
 FILE_BYTES = 1_100  # three entries
+HOUR_US = 3_600_000_000
 NOON_US = 1_772_366_400_000_000  # 2026-03-01T12:00Z
 
 
 def written(folder: Path, count: int, file_bytes: int = FILE_BYTES) -> AuditLog:
-    """A log with that many entries, a minute apart."""
-    times = iter(range(NOON_US, NOON_US + 10**15, 60_000_000))
+    """A log with that many entries, eight days apart."""
+    times = iter(range(NOON_US, NOON_US + 10**15, 8 * 24 * HOUR_US))
     log = AuditLog(folder, lambda: next(times), file_bytes)
     for number in range(1, count + 1):
         assert log.append(Event("owner", "apply", "done", relation=f"view_{number}", detail={"rows": number})) == number
@@ -397,9 +398,6 @@ def test_nothing_is_done_that_cannot_be_written_down(tmp_path: Path, caplog: pyt
     assert "not in the audit log: begun of stop by 'a'" in caplog.text
 
 
-HOUR_US = 3_600_000_000
-
-
 def kept(folder: Path, clock: list[int]) -> AuditLog:
     return AuditLog(folder, lambda: clock[0], FILE_BYTES)
 
@@ -453,6 +451,52 @@ def test_of_too_many_bytes_the_oldest_files_go(tmp_path: Path) -> None:
     assert files(log)[0].name == "000000000007.log" and log.verify().damage is None
     assert log.retain(None, 1) == 3  # never the file that is being written
     assert log.verify().damage is None
+
+
+def test_no_entry_of_a_week_goes_for_the_sake_of_room(tmp_path: Path) -> None:
+    clock = [NOON_US]
+    log = kept(tmp_path, clock)
+    for _ in range(7):  # files of 1-3, 4-6, 7
+        log.append(Event("owner", "apply", "done"))
+        clock[0] += 24 * HOUR_US
+    assert log.retain(None, 1) == 0
+    clock[0] += 4 * 24 * HOUR_US
+    assert log.retain(None, 1) == 3 and sound(log) == 5
+
+
+def test_a_call_removes_few_files_and_reads_but_their_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = written(tmp_path, 2 * 3 * audit.GOING_MAX)
+    assert log.retain(None, 1) == 3 * audit.GOING_MAX
+    (first, second, *_) = files(log)
+    content = first.read_bytes()
+    first.write_bytes(b"{" + content[1:])  # of a file only its end is looked at: ``verify`` tells of the rest
+    with monkeypatch.context() as patch:
+        patch.setattr(audit, "lines_of", lambda *_: pytest.fail("a whole file was read"))
+        patch.setattr(AuditLog, "_caught_up", lambda self, head: head)
+        assert log._last_to_go(audit.Head(file=int(second.stem)), 1.0, None) is not None
+    first.write_bytes(content)
+    assert log.retain(None, 1) > 0 and log.verify().damage is None
+
+
+def test_a_beginning_that_goes_while_it_is_read_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, between in enumerate((chain.files, chain.read_anchor)):
+        log = written(tmp_path / str(number), 10)
+
+        def meanwhile(folder: Path, real: Any = between, log: AuditLog = log) -> Any:
+            monkeypatch.undo()
+            found = real(folder)
+            assert log.retain(None, 2 * FILE_BYTES) == 6
+            return found
+
+        monkeypatch.setattr(chain, between.__name__, meanwhile)
+        verdict = log.verify()
+        assert (verdict.damage, verdict.removed, verdict.entries) == (None, 6, 5)
+        assert log.append(Event("owner", "apply", "done")) == 12
+    log = written(tmp_path / "recent", 10)
+    monkeypatch.setattr(
+        chain, "files", lambda folder: (monkeypatch.undo(), chain.files(folder), log.retain(None, 1))[1]
+    )
+    assert [entry["number"] for entry in log.recent(Wanted(), 20)[0]] == [10, 11]
 
 
 def test_a_beginning_that_nobody_removed_by_rule_is_damage(tmp_path: Path) -> None:

@@ -155,6 +155,16 @@ def lines_of(path: Path, offset: int = 0) -> Iterator[Line]:
             offset += len(text)
 
 
+def last_line(path: Path) -> Line:
+    """Only the end of the file is read."""
+    with path.open("rb") as file:
+        offset = max(file.seek(0, 2) - LINE_MAX, 0)
+        file.seek(offset)
+        text = file.read(LINE_MAX)
+    begin = text.rfind(b"\n", 0, -1) + 1
+    return _line(path.name, offset + begin, text[begin:])
+
+
 def _line(name: str, offset: int, text: bytes) -> Line:
     seal = _SEAL.fullmatch(text[-_SEAL_BYTES:])
     if seal is None:
