@@ -158,9 +158,10 @@ class AuditLog:
 
     def retain(self, keep_s: float | None, keep_bytes: int | None) -> int:
         """How many entries went: files from the beginning whose entries are all older than ``keep_s`` seconds, and
-        those beyond about ``keep_bytes`` that are older than a week; None: none for that reason. Raises ``audit.failed``.
+        those beyond about ``keep_bytes`` that are older than a week; None: none for that reason. At most ``GOING_MAX``
+        files go. Raises ``audit.failed``.
 
-        At most ``GOING_MAX`` files: the next call goes on. An entry says up to which. At whatever point it is killed, what is there is sound, and the next call goes on.
+        An entry says up to which. At whatever point it is killed, what is there is sound, and the next call goes on.
         """
         if not self.folder.is_dir():
             return 0

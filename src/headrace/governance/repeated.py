@@ -1,4 +1,4 @@
-"""Which of many events is written down: of equal ones the first in a while, of one token's so many; the rest is counted.
+"""Which of many events is written down: of equal ones the first in a while, of one token's some; the rest is counted.
 
 Who is refused all day fills no disk and memory, and keeps from neither what others do.
 """

@@ -41,6 +41,11 @@ class ServerThread:
         if not self._server.started:
             raise HeadraceError("internal", "the HTTP server did not start")
 
+    @property
+    def ended(self) -> bool:
+        """It answers no more, by ``close`` or by a fault."""
+        return not self._thread.is_alive()
+
     def close(self) -> None:
         """Stop listening; requests that are being answered get two seconds."""
         self._server.should_exit = True
