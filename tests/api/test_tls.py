@@ -133,7 +133,9 @@ def test_wherever_its_making_ends_the_next_start_has_one_that_fits(
         patch.setattr(Path, "replace", replace)
         with pytest.raises(KeyboardInterrupt):
             tls.files(tmp_path, tmp_path, settings, "psql")
-    assert tls.files(tmp_path, tmp_path, settings, "psql") == found  # which loads both, and raises where they do not fit
+    assert (
+        tls.files(tmp_path, tmp_path, settings, "psql") == found
+    )  # which loads both, and raises where they do not fit
     assert found.certificate.read_bytes() != first
     made, authority = (
         load_pem_x509_certificate(found.certificate.with_name(name).read_bytes())
