@@ -16,6 +16,7 @@ from served_project import Site, site
 from headrace.api.actions import ACTIONS
 from headrace.api.app import ROUTERS, routes
 from headrace.catalog.store import ErrorRow
+from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
 from headrace.model.schema import Relation
 from headrace.model.transaction import RefusedRow
@@ -186,14 +187,28 @@ def test_a_cookie_reads_and_changes_only_with_the_header_of_the_page(served: Sit
         refused = browser.post("/api/plan")
         assert (refused.status_code, refused.json()["code"]) == (401, "access.token")
         assert browser.post("/api/plan", headers={"X-Headrace": "1"}).json() == {"verb": "plan"}
-        name = browser.cookies["headrace_session"]
+        ((cookie, first),) = browser.cookies.items()
+        browser.post("/api/session", json={"token": served.owner})
+        name = browser.cookies[cookie]
+        with httpx.Client(base_url=served.url, cookies={cookie: first}) as before:
+            assert before.get("/api/me").status_code == 401  # a new log-in ends the session before
         assert served.owner not in str(logged.headers) and len(name) == 43
         browser.delete("/api/session")
         assert browser.get("/api/me").status_code == 401
-        browser.cookies.set("headrace_session", name)  # a browser that kept it all the same
+        browser.cookies.set(cookie, name)  # a browser that kept it all the same
         assert browser.get("/api/me").json()["what"] == "the session is over, or its token was revoked"
-        browser.cookies.set("headrace_session", served.owner)
+        browser.cookies.set(cookie, served.owner)
         assert browser.get("/api/me").status_code == 401
+
+
+def test_who_is_refused_does_not_choose_the_address_that_is_written_down(tmp_path: Path) -> None:
+    with site(Published(tmp_path / "shop").folder) as running:
+        for n in range(3):
+            with running.client("") as nobody:
+                headers = {"X-Forwarded-For": f"10.0.0.{n}", "X-Forwarded-Proto": "https"}
+                assert nobody.get("/api/me", headers=headers).status_code == 401
+        entries = running.access.log.recent(Wanted(action="connect"), 10)[0]
+        assert [entry["address"] for entry in entries] == ["127.0.0.1"]
 
 
 def test_a_session_ends_with_its_token(served: Site) -> None:
@@ -203,6 +218,16 @@ def test_a_session_ends_with_its_token(served: Site) -> None:
         assert browser.get("/api/me").json() == {"name": "guest", "role": "viewer", "only": ["sums"]}
         served.tokens.revoke("guest")  # by another process, say, that knows of no sessions
         assert browser.get("/api/me").status_code == 401
+
+
+def test_two_projects_of_one_machine_are_logged_in_to_side_by_side(served: Site, tmp_path: Path) -> None:
+    with site(Published(tmp_path / "other").folder) as other, httpx.Client() as browser:
+        for each in (served, other):
+            assert browser.post(f"{each.url}/api/session", json={"token": each.owner}).status_code == 200
+        for each in (served, other):
+            assert browser.get(f"{each.url}/api/me").json()["name"] == "owner"
+        browser.delete(f"{served.url}/api/session")
+        assert browser.get(f"{other.url}/api/me").json()["name"] == "owner"
 
 
 def test_without_tokens_only_programs_that_name_this_machine_are_answered(tmp_path: Path) -> None:

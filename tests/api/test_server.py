@@ -8,7 +8,11 @@ from __future__ import annotations
 import json
 import socket
 import stat
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +44,11 @@ def made(folder: Path, **settings: Any) -> tuple[Servers, list[dict[str, Any]]]:
     return Servers(Project(folder, Settings(api=ApiSettings(**settings))), told.append), told
 
 
-def test_it_tells_where_it_is_answers_and_takes_its_address_away(folder: Path) -> None:
+def test_it_tells_where_it_is_answers_and_takes_its_address_away(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orjson.py").write_text("raise SystemExit('imported from the folder it begins in')")
+    monkeypatch.chdir(tmp_path)
     address, token = folder / ".headrace/api.json", folder / ".headrace/tokens/api"
     address.write_text("{}")  # of one that was killed
     beside, told = made(folder, port=0)
@@ -125,6 +133,74 @@ def test_one_that_was_killed_is_followed_by_another_and_none_outlives_the_projec
         assert second.wait(10) == 0
     finally:
         beside.close()
+
+
+def test_one_that_cannot_begin_is_tried_again_less_and_less_often(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "AGAIN_S", 0.05)
+    monkeypatch.setattr(server, "AGAIN_MAX_S", 0.1)
+    executable = sys.executable
+    beside, told = made(folder, port=0)
+    beside.listen()
+    try:
+        monkeypatch.setattr(sys, "executable", str(folder / "none"))
+        beside.begin(None)
+        host, port = beside._listeners["api"].getsockname()
+        with socket.create_connection((host, port)):
+            for program in (str(folder / "none"), "/bin/false"):
+                monkeypatch.setattr(sys, "executable", program)
+                seen, end = len(told), time.monotonic() + 10
+                while len(told) < seen + 3 and time.monotonic() < end:
+                    time.sleep(0.01)
+        texts = [event["text"] for event in told if event["event"] == "api.failed"]
+        assert texts[:3] == [
+            f"what serves cannot begin: No such file or directory; it begins anew, in {s} s or later"
+            for s in ("0.05", "0.1", "0.1")
+        ]
+        assert texts[-1] == "what serves has ended with exit status 1; it begins anew, in 0.1 s or later"
+        monkeypatch.setattr(sys, "executable", executable)
+        assert httpx.get(f"{told[0]['url']}/api/health", timeout=20).json()["status"] == "ok"
+    finally:
+        beside.close()
+
+
+CHILD = """
+import time, uvicorn
+from headrace.api import serving
+async def over(server): pass
+def hangs(live): time.sleep(60)
+{broken}
+serving.LOOK_S, serving.END_S = 0.1, 0.3
+serving.main()
+"""
+
+
+@pytest.mark.parametrize("broken", ["uvicorn.Server.main_loop = over", "serving.Live.end = hangs"])
+def test_the_process_ends_when_it_answers_no_more_and_whatever_hangs(folder: Path, broken: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        told = {
+            "path": str(folder), "name": "shop", "listeners": {"api": listener.fileno()}, "psql": None,
+            "api": asdict(ApiSettings()), "encrypted": {"api": None},
+        }  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHILD.format(broken=broken)], pass_fds=[listener.fileno()],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdin is not None and process.stderr is not None
+        process.stdin.write(json.dumps(told) + "\n")
+        process.stdin.flush()
+        if "hangs" in broken:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/api/health"
+            assert httpx.get(url, timeout=20).json()["status"] == "ok"
+            process.terminate()  # by a supervisor, with the whole group: who runs the project ends it
+            assert httpx.get(url, timeout=20).json()["status"] == "ok"
+            process.stdin.close()
+        assert process.wait(20) == 1
+        said = process.stderr.read()
+        process.stderr.close()
+        process.stdin.close()
+    assert said == ("" if "hangs" in broken else "what answers HTTP has ended by itself\n")
 
 
 def test_http_and_psql_are_answered_by_one_process(folder: Path) -> None:

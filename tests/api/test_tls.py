@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
 from alert_receivers import certified
 from headrace.api.server import Servers
@@ -109,6 +110,38 @@ def test_one_that_is_for_other_names_or_is_over_soon_is_made_anew(
     found.certificate.write_bytes(third[:100])  # a power cut left a piece of it
     tls.files(tmp_path, tmp_path, settings, "psql")
     assert certificate.serves(found.certificate, ["localhost"])
+
+
+@pytest.mark.parametrize("whole", range(3))
+def test_wherever_its_making_ends_the_next_start_has_one_that_fits(
+    tmp_path: Path, whole: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``whole``: how many files are in their place when the process is killed, as a new certificate is made."""
+    settings, real, moved = PsqlSettings(tls=True), Path.replace, list[Path]()
+    found = tls.files(tmp_path, tmp_path, settings, "psql")
+    assert found is not None
+    first = found.certificate.read_bytes()
+
+    def replace(partial: Path, path: Path) -> Path:
+        if len(moved) == whole:
+            raise KeyboardInterrupt
+        moved.append(path)
+        return real(partial, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(certificate, "RENEWED", certificate.LIFE)
+        patch.setattr(Path, "replace", replace)
+        with pytest.raises(KeyboardInterrupt):
+            tls.files(tmp_path, tmp_path, settings, "psql")
+    assert (
+        tls.files(tmp_path, tmp_path, settings, "psql") == found
+    )  # which loads both, and raises where they do not fit
+    assert found.certificate.read_bytes() != first
+    made, authority = (
+        load_pem_x509_certificate(found.certificate.with_name(name).read_bytes())
+        for name in (tls.CERTIFICATE, tls.AUTHORITY)
+    )
+    made.verify_directly_issued_by(authority)
 
 
 def test_files_that_are_named_are_used_and_without_any_nothing_is_encrypted(folder: Path, tmp_path: Path) -> None:

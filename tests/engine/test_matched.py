@@ -7,6 +7,8 @@ told, repeats dropped by id, adds up to what plain Python finds in the view afte
 from __future__ import annotations
 
 import random
+import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -187,6 +189,33 @@ def test_a_query_that_is_edited_or_gone_is_as_a_view_that_is(shop: Shop, hook: H
     until(lambda: deliver.error is not None)
     assert deliver.error is not None and deliver.error.code == "search.query"
     assert deliver.taken(["sums", "others"]) == ["sums"]
+
+
+def test_whose_rows_are_matched_is_told_while_queries_come(shop: Shop) -> None:
+    searches = Searches(shop.published.folder, ["big"])
+    big = searches.records(shop.published.catalog.views())["big"]
+    ends = threading.Event()
+
+    def found() -> None:
+        number = 0
+        while not ends.is_set():
+            searches._known[f"q{number % 5_000}"] = big
+            number += 1
+            if number % 5_000 == 0:
+                searches._known.clear()
+
+    switch_s, thread = sys.getswitchinterval(), threading.Thread(target=found)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        told, end = set[str](), time.monotonic() + 0.5
+        while time.monotonic() < end:
+            told.update(searches.views())
+        assert told == {"sums"}
+    finally:
+        sys.setswitchinterval(switch_s)
+        ends.set()
+        thread.join()
 
 
 def test_what_is_written_of_a_sinks_searches_is_checked(tmp_path: Path) -> None:

@@ -22,6 +22,19 @@ def test_a_machine_may_sleep_for_weeks(spark: Any) -> None:
     assert java.getTimeAsMs("spark.rpc.askTimeout", "120s") == 120_000  # what asks within the process still gives up
 
 
+@pytest.mark.spark
+def test_its_workers_import_nothing_from_the_folder_they_begin_in(spark: Any) -> None:
+    def told(rows: Any) -> Any:
+        import sys
+
+        import pyarrow as pa
+
+        for _ in rows:
+            yield pa.RecordBatch.from_pydict({"safe": [sys.flags.safe_path and "" not in sys.path]})
+
+    assert [row.safe for row in spark.range(1).mapInArrow(told, "safe boolean").collect()] == [True]
+
+
 def test_only_the_line_of_every_start_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
     said = NOISE + b"OpenJDK: out of memory\nno end of line"
     with without_noise():

@@ -13,9 +13,10 @@ import pytest
 
 from headrace.control import verbs
 from headrace.control.socket import ControlServer
-from headrace.governance.access import Access
+from headrace.governance.access import REFUSED_MAX, Access
 from headrace.governance.audit import AuditLog, Wanted
 from headrace.governance.principal import Principal, local
+from headrace.governance.repeated import Repeated
 from headrace.governance.roles import Action, Role
 from headrace.model.errors import HeadraceError
 
@@ -129,10 +130,49 @@ def test_a_flood_of_refusals_is_counted_and_not_written_down_one_by_one(access: 
     ]
 
 
-def test_the_counted_refusals_take_no_more_memory_than_they_may(access: Access) -> None:
+def test_who_has_no_token_fills_no_log_from_however_many_addresses(
+    access: Access, clock: Clock, tmp_path: Path
+) -> None:
+    for n in range(500):
+        refused(access.known, "wrong", address=f"10.0.{n // 256}.{n % 256}")
+    limited = Principal("dashboard", Role.VIEWER, ("sales_*",), "4fd9d7fc")
+    refused(access.require, limited, Action.STOP)  # others are written down as ever
+    clock.us += MINUTE_US
+    refused(access.known, "wrong", address="10.1.0.0")
+    refused(access.known, "wrong", address="10.1.0.0")
+    access.close()
+    written = entries(access.log, "token", "action", "address", "detail")
+    assert [entry[2] for entry in written[:REFUSED_MAX]] == [f"10.0.0.{n}" for n in range(REFUSED_MAX)]
+    assert written[REFUSED_MAX:] == [
+        ("4fd9d7fc", "stop", "", {"code": "access.denied"}),
+        ("", "connect", "10.1.0.0", {"code": "access.token", "others_before": 500 - REFUSED_MAX}),
+        ("", "connect", "", {"others_before": 1}),  # what was counted when its process ended
+    ]
+
+
+def test_each_relation_that_is_refused_is_named_up_to_a_bound(access: Access, clock: Clock) -> None:
+    _, token = access.create_token(local(), "dashboard", Role.VIEWER, ["sales_*"])
+    limited = access.known(token)
+    for name in ("decoy", "Decoy", "salaries"):
+        refused(access.require, limited, Action.READ, name)
+    for n in range(100):
+        refused(access.require, limited, Action.READ, f"t{n}", address="10.0.0.7")
+    access.close()
+    assert entries(access.log, "who", "relation", "detail")[2:] == [
+        *(("dashboard", name, {"code": "view.unknown"}) for name in ("decoy", "salaries")),
+        *(("dashboard", f"t{n}", {"code": "view.unknown"}) for n in range(REFUSED_MAX - 2)),
+        ("dashboard", None, {"others_before": 1 + 100 - (REFUSED_MAX - 2)}),
+    ]
+
+
+def test_what_is_counted_takes_no_more_memory_than_it_may_and_is_not_forgotten(clock: Clock) -> None:
+    counts, told = Repeated(clock), list[dict[str, int] | None]()
     for n in range(1_100):
-        access._counted(("", "connect", f"10.0.{n // 256}.{n % 256}", "access.token"))
-    assert len(access._repeated) == 1_024
+        told.append(counts.count("", f"event {n}"))
+        assert counts.count("", f"event {n}") is None
+    assert len(counts._equal) == 1_024
+    assert told == [{}] * 1_025 + [{"others_before": 1}] * 75  # those whose place was taken are told by the next entry
+    assert counts.ended() == {"": 1_100 - 75} and counts.ended() == {}
 
 
 def test_a_refusal_stays_one_where_it_cannot_be_written_down(access: Access, caplog: pytest.LogCaptureFixture) -> None:

@@ -21,47 +21,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written_log import NOON_US, damage, files, flipped, sound, text_of, written
 
 from headrace.governance import audit
 from headrace.governance.audit import AuditLog, Event, Wanted
-from headrace.governance.chain import Damage
 from headrace.governance.principal import Principal
 from headrace.governance.roles import Action, Role
 from headrace.model.errors import HeadraceError
-
-FILE_BYTES = 1_100  # three entries
-NOON_US = 1_772_366_400_000_000  # 2026-03-01T12:00Z
-
-
-def written(folder: Path, count: int, file_bytes: int = FILE_BYTES) -> AuditLog:
-    """A log with that many entries, a minute apart."""
-    times = iter(range(NOON_US, NOON_US + 10**15, 60_000_000))
-    log = AuditLog(folder, lambda: next(times), file_bytes)
-    for number in range(1, count + 1):
-        assert log.append(Event("owner", "apply", "done", relation=f"view_{number}", detail={"rows": number})) == number
-    return log
-
-
-def files(log: AuditLog) -> list[Path]:
-    return sorted(log.folder.glob("*.log"))
-
-
-def text_of(log: AuditLog) -> list[bytes]:
-    return [line for path in files(log) for line in path.read_bytes().splitlines(keepends=True)]
-
-
-def sound(log: AuditLog) -> int:
-    """How many entries there are; all are as they were written."""
-    verdict = log.verify()
-    assert verdict.damage is None
-    return verdict.entries
-
-
-def damage(log: AuditLog, noted: str = "") -> Damage:
-    verdict = log.verify(noted)
-    assert verdict.damage is not None
-    assert verdict.entries == verdict.damage.number - 1 or noted
-    return verdict.damage
 
 
 def test_an_entry_says_who_did_what_when_and_where(tmp_path: Path) -> None:
@@ -103,10 +69,6 @@ def test_each_byte_that_is_changed_is_found_and_its_entry_named(tmp_path: Path) 
         assert damage(log).number >= 1
     head.write_bytes(content)
     assert sound(log) == 5
-
-
-def flipped(content: bytes, place: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :]
 
 
 def resealed(line: bytes, **values: Any) -> bytes:
@@ -395,101 +357,3 @@ def test_nothing_is_done_that_cannot_be_written_down(tmp_path: Path, caplog: pyt
         done.append("local")
     assert done == ["local"]
     assert "not in the audit log: begun of stop by 'a'" in caplog.text
-
-
-HOUR_US = 3_600_000_000
-
-
-def kept(folder: Path, clock: list[int]) -> AuditLog:
-    return AuditLog(folder, lambda: clock[0], FILE_BYTES)
-
-
-def test_what_is_older_than_is_kept_goes_and_the_rest_is_as_verifiable(tmp_path: Path) -> None:
-    clock = [NOON_US]
-    log = kept(tmp_path, clock)
-    assert log.retain(3600, None) == 0
-    for number in range(1, 9):  # files of 1-3, 4-6, 7-8; an entry each minute
-        log.append(Event("owner", "apply", "done", relation=f"view_{number}", detail={"rows": number}))
-        clock[0] += 60_000_000
-    early, noted = log.verify().head, text_of(log)
-    clock[0] = NOON_US + HOUR_US + 4 * 60_000_000  # entries 1 to 4 are older than an hour: of the second file not all
-    assert log.retain(3600, None) == 3
-    assert [path.name for path in files(log)] == ["000000000004.log", "000000000007.log", "000000000009.log"]
-    assert text_of(log)[:5] == noted[3:]
-    found, unreadable = log.recent(Wanted(action="audit_retain"), 10)
-    seal = json.loads(noted[2])["seal"]
-    assert (found[0]["who"], found[0]["detail"], unreadable) == (
-        "headrace", {"upto": 3, "seal": seal, "entries": 3}, 0
-    )  # fmt: skip
-    verdict = log.verify(early)  # a head that was noted before, and is still there
-    assert (verdict.damage, verdict.entries, verdict.removed) == (None, 6, 3)
-    assert log.verify(f"3:{seal}").damage is None  # the last that went
-    gone = log.verify(f"2:{json.loads(noted[1])['seal']}").damage
-    assert gone is not None and "those up to 3 were removed" in gone.why
-    assert log.retain(3600, None) == 0
-    clock[0] += 100 * HOUR_US
-    assert log.retain(3600, None) == 6  # also what was still being written: it began a file anew
-    assert (log.verify().damage, log.verify().removed, log.verify().entries) == (None, 9, 1)
-    assert log.append(Event("owner", "apply", "done")) == 11 and log.verify().damage is None
-
-
-def test_of_too_many_bytes_the_oldest_files_go(tmp_path: Path) -> None:
-    log = written(tmp_path, 10)  # files of 1-3, 4-6, 7-9, 10
-    assert log.retain(None, sum(path.stat().st_size for path in files(log))) == 0
-    assert log.retain(None, 2 * FILE_BYTES) == 6
-    assert files(log)[0].name == "000000000007.log" and log.verify().damage is None
-    assert log.retain(None, 1) == 3  # never the file that is being written
-    assert log.verify().damage is None
-
-
-def test_a_beginning_that_nobody_removed_by_rule_is_damage(tmp_path: Path) -> None:
-    log = written(tmp_path, 8)
-    lines = text_of(log)
-    first, second = files(log)[:2]
-    content = first.read_bytes()
-    first.unlink()
-    assert damage(log).why == "entries 1 to 3 are not there"
-    anchor = log.folder / "anchor"
-    anchor.write_text(f"{3:012d} {json.loads(lines[2])['seal']}\n")  # forged: it is the seal, and nothing tells of it
-    verdict = log.verify()
-    assert verdict.damage is not None and verdict.damage.why == "no entry says that those up to 3 were removed"
-    anchor.unlink()
-    first.write_bytes(content)
-    assert log.retain(None, 2 * FILE_BYTES) == 3
-    whole = anchor.read_bytes()
-    for place in range(len(whole)):
-        anchor.write_bytes(flipped(whole, place))
-        assert log.verify().damage is not None, place
-    anchor.unlink()
-    assert log.verify().damage is not None
-    anchor.write_bytes(whole)
-    second.unlink()
-    assert log.verify().damage is not None
-
-
-@pytest.mark.parametrize("at", ["the entry", "the anchor", "the first file"])
-def test_a_removal_that_ends_in_the_middle_leaves_it_sound_and_the_next_goes_on(
-    tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = written(tmp_path, 10)
-    with monkeypatch.context() as patch:
-
-        def killed(*arguments: object) -> None:
-            raise KeyboardInterrupt
-
-        if at == "the entry":
-            patch.setattr(audit, "anchor_text", killed)
-        elif at == "the anchor":
-            patch.setattr(audit, "_sync_folder", killed)
-        else:
-            unlink = Path.unlink
-            patch.setattr(Path, "unlink", lambda path: killed() if path.stem.endswith("4") else unlink(path))
-        with pytest.raises(KeyboardInterrupt):
-            log.retain(None, 2 * FILE_BYTES)
-    assert log.verify().damage is None
-    if at == "the entry":
-        assert log.verify().removed == 0 and log.retain(None, 2 * FILE_BYTES) == 6
-    else:
-        assert log.verify().removed == 6 and log.recent(Wanted(), 20)[0][0]["number"] == 7
-        assert log.retain(None, 10 * FILE_BYTES) == 0
-    assert files(log)[0].name == "000000000007.log" and log.verify().damage is None

@@ -45,6 +45,15 @@ def test_of_too_many_the_one_used_longest_ago_goes(monkeypatch: pytest.MonkeyPat
     assert [kept.find(each) for each in (first, second, third)] == ["a", None, "c"]
 
 
+def test_log_ins_by_one_token_end_no_session_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "OF_TOKEN_MAX", 2)
+    kept = Sessions(lambda: 0)
+    other, first, second = kept.begin("b"), kept.begin("a"), kept.begin("a")
+    kept.find(first)
+    third = kept.begin("a")
+    assert [kept.find(each) for each in (other, first, second, third)] == ["b", "a", None, "a"]
+
+
 def test_who_has_a_session_is_who_its_token_is_now(tmp_path: Path) -> None:
     clock = [1_772_352_000_000_000]
     access = Access(tmp_path, lambda: clock[0])

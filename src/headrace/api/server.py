@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +34,8 @@ SEND_BYTES = 128 << 10  # a thousand who follow views and stand still are to cos
 TOKEN = Path(STATE) / "tokens" / "api"
 ADDRESS = Path(STATE) / "api.json"
 END_S = 10.0  # a process that has not ended by itself by then is ended
-AGAIN_S = 1.0  # between the end of one that nobody ended and the next
+AGAIN_S, AGAIN_MAX_S = 1.0, 30.0  # between one that ended by itself and the next: twice as long after each
+LIVED_S = 30.0  # one that has lived for so long is no start that failed
 
 
 class Servers:
@@ -96,18 +98,26 @@ class Servers:
         self._tell({"event": "api.started", "url": url, **where, "text": text})
 
     def _serve(self) -> None:
-        listeners, closed = list(self._listeners.values()), self._closed
+        listeners, closed, again_s = list(self._listeners.values()), self._closed, AGAIN_S
         while closed not in select.select([*listeners, closed], [], [])[0]:
-            with self._lock:
-                if self._ending:
-                    return
-                self._process = process = _process(self._project, self._listeners, self._encrypted)
-            status = process.wait()
-            _close_input(process)
-            if self._ending or select.select([closed], [], [], AGAIN_S)[0]:
+            began = time.monotonic()
+            try:
+                with self._lock:
+                    if self._ending:
+                        return
+                    self._process = process = _process(self._project, self._listeners, self._encrypted)
+            except OSError as error:  # no memory, say, or too many processes: it may pass
+                text = f"what serves cannot begin: {error.strerror or error}"
+            else:
+                text = f"what serves has ended with exit status {process.wait()}"
+                _close_input(process)
+            if self._ending:
                 return
-            text = f"what serves has ended with exit status {status}; it begins anew"
-            self._tell({"event": "api.failed", "text": text})
+            again_s = AGAIN_S if time.monotonic() - began >= LIVED_S else again_s
+            self._tell({"event": "api.failed", "text": f"{text}; it begins anew, in {again_s:g} s or later"})
+            if select.select([closed], [], [], again_s)[0]:
+                return
+            again_s = min(2 * again_s, AGAIN_MAX_S)
 
     def close(self) -> None:
         """May be called at any point, also twice."""
@@ -137,7 +147,7 @@ def _process(
         "encrypted": {name: files and [str(path) for path in files] for name, files in encrypted.items()},
     }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "headrace.api.serving"],
+        [sys.executable, "-P", "-m", "headrace.api.serving"],  # -P: nothing is imported from the folder it begins in
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=tuple(numbers.values()),
     )  # fmt: skip
     assert process.stdin is not None

@@ -1,16 +1,20 @@
 """The process that answers for a running project: the API and the page, PostgreSQL's protocol, one mirror for both.
 
 ``python -m headrace.api.serving``, run by ``server``: the first line of its standard input says what to serve and on
-which open sockets. It ends when that input ends, so also with a process that was killed.
+which open sockets. It ends when that input ends, so also with a process that was killed; and by itself,
+to be begun anew, when what answers HTTP has ended.
 """
 
 from __future__ import annotations
 
 import gc
 import logging
+import os
+import select
 import signal
 import socket
 import sys
+import threading
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,6 +25,7 @@ import orjson
 from headrace.api.app import make_app
 from headrace.api.bells import Bells
 from headrace.api.project import Served
+from headrace.api.server import END_S
 from headrace.api.who import Gate
 from headrace.catalog.project import STATE
 from headrace.control.socket import request
@@ -34,23 +39,36 @@ from headrace.web.server import ServerThread
 from headrace.web.tls import Files, context
 
 SWITCH_S = 0.0005  # an answer passes between threads, and would wait ten times as long for another's at each
+LOOK_S = 1.0  # so often it is looked whether all of it is at work
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, for the process that runs the project
+    for number in (signal.SIGINT, signal.SIGTERM):  # of a terminal or a supervisor, for who runs the project
+        signal.signal(number, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_S)
     logging.basicConfig(format="%(message)s")
     told = orjson.loads(sys.stdin.buffer.readline())
     listeners = {name: socket.socket(fileno=number) for name, number in told["listeners"].items()}
     with ExitStack() as ends:
-        _serve(ends, told, listeners)
+        server = _serve(ends, told, listeners)
+        ends.callback(_end_in_time)
         gc.collect()
         gc.freeze()  # to go over all modules again and again is a pause of tens of milliseconds
-        sys.stdin.buffer.read()
+        while not select.select([sys.stdin], [], [], LOOK_S)[0]:
+            if server is not None and server.ended:
+                sys.exit("what answers HTTP has ended by itself")
 
 
-def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.socket]) -> None:
-    folder, api = Path(told["path"]), ApiSettings(**told["api"])
+def _end_in_time() -> None:
+    """What hangs as it ends is to keep no port: nobody may be there to end it."""
+    last = threading.Timer(END_S, os._exit, [1])
+    last.daemon = True
+    last.start()
+
+
+def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.socket]) -> ServerThread | None:
+    """What answers HTTP, if anything does."""
+    server, folder, api = None, Path(told["path"]), ApiSettings(**told["api"])
     access = Access(folder / STATE)
     ends.callback(access.close)
     questions = Questions(Mirror(folder), api.memory)
@@ -62,7 +80,8 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         ends.callback(live.close)
         gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
         app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
-        ends.callback(ServerThread(app, listeners["api"], "headrace-api", encrypted["api"]).close)
+        server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"])
+        ends.callback(server.close)
         ends.callback(live.end)
     if "psql" in listeners:
         # Its library is there only where it is asked for.
@@ -73,9 +92,10 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         psql = PsqlSettings(**told["psql"])
         authenticate = None if psql.auth == "none" else passwords(access)
         files = encrypted["psql"]
-        server = PostgresServer(questions, told["name"], folder, psql, authenticate, files and context(files, "psql"))
-        server.start(listeners["psql"], Defining(partial(request, folder), access, folder))
-        ends.callback(server.stop)
+        sessions = PostgresServer(questions, told["name"], folder, psql, authenticate, files and context(files, "psql"))
+        sessions.start(listeners["psql"], Defining(partial(request, folder), access, folder))
+        ends.callback(sessions.stop)
+    return server
 
 
 if __name__ == "__main__":

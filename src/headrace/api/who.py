@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import socket
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -14,7 +16,6 @@ from headrace.governance.principal import ANYONE, Principal
 from headrace.governance.roles import RULES, Action, Scope
 from headrace.model.errors import HeadraceError
 
-COOKIE = "headrace_session"
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
 _SAFE = ("GET", "HEAD")
 _NAMING = ("view.unknown", "source.no_table", "quarantine.unknown")  # tell of other names, or of what was
@@ -59,6 +60,9 @@ class Gate:
 
     def __init__(self, access: Access, hosts: frozenset[str] | None = None) -> None:
         self.access, self._hosts = access, hosts
+        # A browser has one jar of cookies for all ports of a machine: each project has a name of its own in it.
+        where = f"{socket.gethostname()}:{access.log.folder.resolve()}"
+        self.cookie = f"headrace_session_{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
     async def __call__(self, request: Request) -> None:
         """Raises ``access.token``, ``access.denied``, and ``view.unknown`` for a relation that they may not know of.
@@ -96,7 +100,7 @@ class Gate:
             return self.known(given.strip() if scheme.lower() == "bearer" else "", address_of(request))
         if self._hosts is not None:
             principal = ANYONE
-        elif (session := request.cookies.get(COOKIE)) is None:
+        elif (session := request.cookies.get(self.cookie)) is None:
             principal = self.known("", address_of(request))
         else:
             principal = self.access.known_session(session, address=address_of(request))

@@ -31,7 +31,7 @@ def make() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     made = target.with_suffix(f".{os.getpid()}")
     environment = {**os.environ, "HEADRACE_JAVA_ARCHIVE": str(made)}
-    command = [sys.executable, "-m", "headrace.engine.archive", "workload"]
+    command = [sys.executable, "-P", "-m", "headrace.engine.archive", "workload"]
     subprocess.run(command, env=environment, check=True, timeout=SECONDS_MAX, stdout=subprocess.DEVNULL)
     made.replace(target)
     return target

@@ -46,8 +46,8 @@ class Searches:
         self._known: dict[str, Matched] = {}
 
     def views(self) -> list[str]:
-        """Those whose rows are matched."""
-        return sorted({record.schema.of for record in self._known.values()})
+        """Those whose rows are matched. From any thread, also while the sink's finds others."""
+        return sorted({record.schema.of for record in list(self._known.values())})
 
     def records(self, views: Mapping[str, ViewRecord]) -> dict[str, Matched]:
         """Query -> its matches, of these views.

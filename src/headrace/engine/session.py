@@ -47,6 +47,8 @@ PINNED: dict[str, str] = {
     # Without Unix sockets every Python stage waits 40 ms for a delayed TCP acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "headrace.engine.daemon",
+    # Its worker would import what lies in the folder that the command was begun in before what is installed.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     # What bounds a batch whose rows are short, see ``circuit/prepare``.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.shuffle.compress": "false",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -14,15 +12,13 @@ from typing import Any
 from headrace.governance.audit import AuditLog, Detail, Event, Wanted
 from headrace.governance.chain import Verdict
 from headrace.governance.principal import Principal, allowed, require
+from headrace.governance.repeated import Repeated
 from headrace.governance.roles import Action, Role
 from headrace.governance.sessions import Sessions
 from headrace.governance.tokens import OWNER, Token, Tokens
 from headrace.model.errors import HeadraceError
 
-REPEATED_EVERY_US = (
-    60_000_000  # the same refusal, or look at the audit log, is written down once in this time, and counted
-)
-REPEATED_MAX = 1_024  # that are counted at a time
+REFUSED_MAX = 60  # refusals of one token that are written down in a minute; of all who have none together as many
 
 
 class Access:
@@ -35,11 +31,14 @@ class Access:
         self.tokens = Tokens(kept, clock_us)
         self.sessions = Sessions(clock_us)
         self.log = AuditLog(kept, clock_us)
-        self._clock_us = clock_us
-        self._lock = threading.Lock()
-        self._repeated: OrderedDict[tuple[str, ...], tuple[int, int]] = OrderedDict()  # -> (since, not written)
+        self._refusals, self._looks = Repeated(clock_us, REFUSED_MAX), Repeated(clock_us)
 
     def close(self) -> None:
+        """What was counted and is told by no entry yet is written down."""
+        for token, count in self._refusals.ended().items():
+            principal = self.tokens.by_id(token) if token else None
+            who = "" if principal is None else principal.name
+            self.log.note(Event(who, "connect", "refused", token, detail={"others_before": count}))
         self.tokens.close()
 
     def find(self, token: str) -> Principal | None:
@@ -105,16 +104,14 @@ class Access:
     def _looked(self, principal: Principal, asked: Detail, alike: Detail, address: str) -> None:
         """Writes a look at the audit log down, unless it is too soon after one that was ``alike``."""
         look = (principal.token, Action.AUDIT, address, str(alike))
-        unwritten = self._counted(look)
-        if unwritten is None:
+        more = self._looks.count(*look)
+        if more is None:
             return
-        more = {"more_before": unwritten} if unwritten else {}
         event = Event(principal.name, Action.AUDIT, "done", principal.token, address=address)
         try:
             self.log.append(replace(event, detail={**asked, **more}))
         except HeadraceError:
-            with self._lock:
-                self._repeated.pop(look, None)  # the next look is to be the first
+            self._looks.forget(*look)  # the next look is to be the first
             raise
 
     def create_token(
@@ -139,24 +136,8 @@ class Access:
             return token
 
     def _refused(self, event: Event) -> None:
-        """Writes a refusal down; of many equal ones the first, and with the next after a while how many were not.
-
-        Who sends wrong tokens all day fills no disk, and keeps it from no other.
-        """
-        unwritten = self._counted((event.token, event.action, event.address, str(event.detail["code"])))
-        if unwritten is not None:
-            more = {"more_before": unwritten} if unwritten else {}
+        """Writes a refusal down; of many the first, and with the next after a while how many were not."""
+        relation = (event.relation or "").casefold()
+        more = self._refusals.count(event.token, event.action, relation, event.address, str(event.detail["code"]))
+        if more is not None:
             self.log.note(replace(event, detail={**event.detail, **more}))
-
-    def _counted(self, event: tuple[str, ...]) -> int | None:
-        """How many such were not written down before this one; None where this one is not either."""
-        now_us = self._clock_us()
-        with self._lock:
-            since_us, unwritten = self._repeated.pop(event, (None, 0))
-            if since_us is not None and 0 <= now_us - since_us < REPEATED_EVERY_US:
-                self._repeated[event] = since_us, unwritten + 1
-                return None
-            self._repeated[event] = now_us, 0
-            while len(self._repeated) > REPEATED_MAX:
-                self._repeated.popitem(last=False)
-        return unwritten

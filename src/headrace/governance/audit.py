@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.governance.chain import (
     ANCHOR,
@@ -30,6 +30,7 @@ from headrace.governance.chain import (
     file_name,
     files,
     follows,
+    last_line,
     lines,
     lines_of,
     read_anchor,
@@ -45,8 +46,11 @@ FILE_BYTES = 16 << 20  # the next file begins behind these
 TEXT_MAX = 200  # letters of a name, an address or a value of detail: who is refused chooses them
 DETAIL_MAX = 20  # values of detail
 AGES = 8  # the files in which what is kept for a time lies: a file begins anew once it is so old a part of that time
+YOUNG_S = 7 * 86_400  # no entry goes for the sake of room before: a flood of them is to hide nothing
+GOING_MAX = 16  # files that go in one call, while which nothing is appended
 LOCK_S, LOCK_LOOK_S = 10.0, 0.001
 Detail = Mapping[str, str | int | None]
+_T = TypeVar("_T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _log = logging.getLogger(__name__)
 
@@ -154,7 +158,8 @@ class AuditLog:
 
     def retain(self, keep_s: float | None, keep_bytes: int | None) -> int:
         """How many entries went: files from the beginning whose entries are all older than ``keep_s`` seconds, and
-        those beyond about ``keep_bytes``; None: none for that reason. Raises ``audit.failed``.
+        those beyond about ``keep_bytes`` that are older than a week; None: none for that reason. At most ``GOING_MAX``
+        files go. Raises ``audit.failed``.
 
         An entry says up to which. At whatever point it is killed, what is there is sound, and the next call goes on.
         """
@@ -191,10 +196,11 @@ class AuditLog:
         full = [path for path in files(self.folder) if int(path.stem) < head.file]
         beyond = sum(path.stat().st_size for path in files(self.folder)) - keep_bytes if keep_bytes is not None else 0
         found = None
-        for path in full:
-            *_, last = lines_of(path)
+        for path in full[:GOING_MAX]:
+            last = last_line(path)
             aged = keep_s is not None and last.entry is not None and self._older(last.entry, keep_s)
-            if last.entry is None or not (aged or beyond > 0):
+            spare = beyond > 0 and last.entry is not None and self._older(last.entry, YOUNG_S)
+            if not (aged or spare):
                 break
             found, beyond = last, beyond - path.stat().st_size
         return found
@@ -287,17 +293,30 @@ class AuditLog:
 
     def recent(self, wanted: Wanted, most: int) -> tuple[list[Mapping[str, Any]], int]:
         """The last ``most`` entries that are wanted, oldest first; and how many lines of the log are no entries."""
-        found: deque[Mapping[str, Any]] = deque(maxlen=most)
-        unreadable = 0
-        for line in lines(self.folder):
-            if line.entry is None:
-                unreadable += line.text.endswith(b"\n")  # without, it is being written
-            elif wanted.takes(line.entry):
-                found.append(line.entry)
-        return list(found), unreadable
+
+        def read() -> tuple[list[Mapping[str, Any]], int]:
+            found: deque[Mapping[str, Any]] = deque(maxlen=most)
+            unreadable = 0
+            for line in lines(self.folder):
+                if line.entry is None:
+                    unreadable += line.text.endswith(b"\n")  # without, it is being written
+                elif wanted.takes(line.entry):
+                    found.append(line.entry)
+            return list(found), unreadable
+
+        return self._read(read)
 
     def verify(self, noted: str = "") -> Verdict:
-        return verified(self.folder, noted)
+        return self._read(lambda: verified(self.folder, noted))
+
+    def _read(self, read: Callable[[], _T]) -> _T:
+        """Without the lock, so once more where the beginning of the log went meanwhile."""
+        before = read_anchor(self.folder)
+        try:
+            found = read()
+        except FileNotFoundError:
+            return read()
+        return found if read_anchor(self.folder) == before else read()
 
 
 def _written(path: Path, line: bytes, end: int) -> int:

@@ -155,6 +155,16 @@ def lines_of(path: Path, offset: int = 0) -> Iterator[Line]:
             offset += len(text)
 
 
+def last_line(path: Path) -> Line:
+    """Only the end of the file is read."""
+    with path.open("rb") as file:
+        offset = max(file.seek(0, 2) - LINE_MAX, 0)
+        file.seek(offset)
+        text = file.read(LINE_MAX)
+    begin = text.rfind(b"\n", 0, -1) + 1
+    return _line(path.name, offset + begin, text[begin:])
+
+
 def _line(name: str, offset: int, text: bytes) -> Line:
     seal = _SEAL.fullmatch(text[-_SEAL_BYTES:])
     if seal is None:
@@ -220,8 +230,9 @@ def _end(head: Head | None, proven: Head, *, there: bool) -> Damage | None:
         return Damage(proven.number + 1, HEAD, 0, f"the file {HEAD} is {'damaged' if there else 'not there'}")
     if head is None or head.number < proven.number:
         return None
-    if head.number == proven.number:  # of no entry at all
-        return None if head == proven else Damage(1, HEAD, 0, f"the file {HEAD} is damaged")
+    if head.number == proven.number:
+        sound = head in (proven, proven.before_a_file())  # the next entry may be to begin a file
+        return None if sound else Damage(proven.number + 1, HEAD, 0, f"the file {HEAD} is damaged")
     why = _gone(proven.number + 1, head.number)
     return Damage(proven.number + 1, file_name(head.file), 0, why)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 IDLE_US = 12 * 3_600_000_000  # not used for so long, it is over
 LIFE_US = 7 * 86_400_000_000  # and so long after it began in any case
 SESSIONS_MAX = 10_000  # beyond these the one that was used longest ago goes
+OF_TOKEN_MAX = 100  # of one token; beyond these its own does: who has a token ends the sessions of no other
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Sessions:
         """A new session of the token with that id: its name, for the browser alone."""
         name, now_us = secrets.token_urlsafe(32), self._clock_us()
         with self._lock:
+            for hashed in self._of(token)[: -OF_TOKEN_MAX + 1]:
+                del self._sessions[hashed]
             self._sessions[_hash(name)] = _Session(token, now_us, now_us)
             while len(self._sessions) > SESSIONS_MAX:
                 self._sessions.popitem(last=False)
@@ -59,8 +62,11 @@ class Sessions:
     def end_of(self, token: str) -> None:
         """Every session of the token with that id."""
         with self._lock:
-            for hashed in [hashed for hashed, session in self._sessions.items() if session.token == token]:
+            for hashed in self._of(token):
                 del self._sessions[hashed]
+
+    def _of(self, token: str) -> list[bytes]:
+        return [hashed for hashed, session in self._sessions.items() if session.token == token]
 
 
 def _hash(name: str) -> bytes:

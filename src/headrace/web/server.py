@@ -28,6 +28,7 @@ class ServerThread:
         self.port: int = listener.getsockname()[1]
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", ws="none", loop="asyncio",
+            proxy_headers=False,  # who asks would choose the address that is written down of them
             timeout_keep_alive=75, timeout_graceful_shutdown=_GRACE_S, server_header=False,
             ssl_certfile=encrypted and encrypted.certificate, ssl_keyfile=encrypted and encrypted.key,
         )  # fmt: skip
@@ -39,6 +40,11 @@ class ServerThread:
             time.sleep(0.005)
         if not self._server.started:
             raise HeadraceError("internal", "the HTTP server did not start")
+
+    @property
+    def ended(self) -> bool:
+        """It answers no more, by ``close`` or by a fault."""
+        return not self._thread.is_alive()
 
     def close(self) -> None:
         """Stop listening; requests that are being answered get two seconds."""

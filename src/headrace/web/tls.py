@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -66,9 +67,15 @@ def _own(folder: Path, host: str, where: str) -> Files:
     if found.key.exists() and certificate.serves(found.certificate, names):
         return found
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path, content in zip((folder / AUTHORITY, *found), certificate.made(names), strict=True):
+    authority, made, key = certificate.made(names)
+    # Wherever it ends in the middle, the next start finds no certificate, and makes all three anew.
+    found.certificate.unlink(missing_ok=True)
+    for path, content in ((found.key, key), (folder / AUTHORITY, authority), (found.certificate, made)):
         partial = path.with_name(f".{path.name}")
         partial.touch(mode=0o600)
-        partial.write_bytes(content)
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         partial.replace(path)
     return found

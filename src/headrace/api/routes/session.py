@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from headrace.api import answers, shapes
 from headrace.api.project import Served, served
-from headrace.api.who import COOKIE, Asking, address_of, asking
+from headrace.api.who import Asking, address_of, asking
 from headrace.governance.principal import Principal
 
 router = APIRouter(tags=["session"])
@@ -24,20 +24,22 @@ class LogIn(BaseModel, extra="forbid"):
     "/session", responses={200: {"model": shapes.Me}}, summary="A token in, a cookie out; needs no token before"
 )
 async def log_in(request: Request, project: Project, given: LogIn) -> Response:
-    principal = project.gate.known(given.token.strip(), address_of(request))
+    gate, sessions = project.gate, project.gate.access.sessions
+    principal = gate.known(given.token.strip(), address_of(request))
+    sessions.end(request.cookies.get(gate.cookie, ""))  # the cookie is about to name another
     response = answers.json(_shown(principal))
     if principal.token:  # where no token is asked for there is nothing to remember
         # It is gone with the browser. Strict: no page of another site makes a browser send it.
-        secure, name = request.url.scheme == "https", project.gate.access.sessions.begin(principal.token)
-        response.set_cookie(COOKIE, name, httponly=True, samesite="strict", secure=secure, path="/")
+        secure, name = request.url.scheme == "https", sessions.begin(principal.token)
+        response.set_cookie(gate.cookie, name, httponly=True, samesite="strict", secure=secure, path="/")
     return response
 
 
 @router.delete("/session", summary="End the session, and forget the cookie")
 async def log_out(request: Request, project: Project) -> Response:
-    project.gate.access.sessions.end(request.cookies.get(COOKIE, ""))
+    project.gate.access.sessions.end(request.cookies.get(project.gate.cookie, ""))
     response = answers.json({})
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict", path="/")
+    response.delete_cookie(project.gate.cookie, httponly=True, samesite="strict", path="/")
     return response
 
 
