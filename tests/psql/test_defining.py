@@ -13,8 +13,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from headrace.api.postgres.password import passwords
 from headrace.api.postgres.server import PostgresServer
+from headrace.governance.access import Access
 from headrace.governance.audit import AuditLog, Wanted
+from headrace.governance.roles import Role
 from headrace.model.errors import HeadraceError
 from psql_project import Views, connect, serving
 
@@ -99,6 +102,32 @@ def test_what_a_verb_refuses_is_an_error_of_postgresql(views: Views, verbs: Verb
             assert connection.execute("DROP SINK IF EXISTS v").statusmessage == "DROP SINK"
     failed = AuditLog(views.state).recent(Wanted(outcome="failed"), 10)[0]
     assert [entry["detail"]["code"] for entry in failed][:2] == ["definition.exists", "view.has_readers"]
+
+
+def test_connectors_take_an_admin_and_a_view_or_a_new_query_an_editor(views: Views, verbs: Verbs) -> None:
+    """Options can name files and variables of the project's process; what is refused reaches no verb."""
+    least = {
+        "CREATE SOURCE s FROM http (headers = (a = 'file:/x'))": Role.ADMIN, "DROP SOURCE s": Role.ADMIN,
+        "CREATE SINK s FROM sums INTO webhook (url = 'env:URL')": Role.ADMIN, "DROP SINK s": Role.ADMIN,
+        "CREATE VIEW v AS SELECT 1 AS a": Role.EDITOR, "DROP VIEW v": Role.EDITOR,
+        "EXPLAIN SELECT 1": Role.EDITOR, "EXPLAIN CREATE VIEW v AS SELECT 1 AS a": Role.EDITOR, "EXPLAIN sums": Role.VIEWER,
+    }  # fmt: skip
+    access = Access(views.state)
+    try:
+        with serving(views, passwords(access), call=verbs) as server:
+            for role in Role:
+                password = access.tokens.create(f"a_{role}", role)[1]
+                with connect(server, password=password, autocommit=True) as connection:
+                    verbs.calls.clear()
+                    for statement, takes in least.items():
+                        if role.rank >= takes.rank:
+                            connection.execute(statement.encode())
+                        else:
+                            with pytest.raises(psycopg.errors.InsufficientPrivilege, match=f"a_{role}"):
+                                connection.execute(statement.encode())
+                    assert len(verbs.calls) == sum(role.rank >= takes.rank for takes in least.values())
+    finally:
+        access.close()
 
 
 def test_within_a_transaction_it_is_refused_and_nothing_is_asked(verbs: Verbs, served: PostgresServer) -> None:

@@ -263,10 +263,11 @@ STATEMENTS = {  # -> the least role
     "SHOW SOURCES": Role.VIEWER, "SHOW SINKS": Role.VIEWER, "EXPLAIN sums": Role.VIEWER,
     "SHOW CREATE SOURCE sales": Role.EDITOR, "SHOW CREATE SINK store": Role.EDITOR,
     "CREATE VIEW IF NOT EXISTS sums AS SELECT 1 AS a": Role.EDITOR,
-    "CREATE SOURCE IF NOT EXISTS sales FROM files": Role.EDITOR,
-    "CREATE SINK IF NOT EXISTS store INTO duckdb": Role.EDITOR,
-    "DROP VIEW IF EXISTS nope": Role.EDITOR, "DROP SINK IF EXISTS nope": Role.EDITOR,
-    "DROP SOURCE IF EXISTS nope": Role.EDITOR,
+    "EXPLAIN SELECT area FROM sales": Role.EDITOR, "EXPLAIN CREATE VIEW x AS SELECT area FROM sales": Role.EDITOR,
+    "CREATE SOURCE IF NOT EXISTS sales FROM files": Role.ADMIN,
+    "CREATE SINK IF NOT EXISTS store INTO duckdb": Role.ADMIN,
+    "DROP VIEW IF EXISTS nope": Role.EDITOR, "DROP SINK IF EXISTS nope": Role.ADMIN,
+    "DROP SOURCE IF EXISTS nope": Role.ADMIN,
 }  # fmt: skip
 
 
@@ -274,7 +275,7 @@ STATEMENTS = {  # -> the least role
 def test_each_statement_takes_the_role_of_its_route_and_changes_are_written_down(shop: Shop) -> None:
     access = shop.access
     try:
-        tokens = {role: access.tokens.create(f"a_{role}", role)[1] for role in (Role.VIEWER, Role.EDITOR)}
+        tokens = {role: access.tokens.create(f"a_{role}", role)[1] for role in (Role.VIEWER, Role.EDITOR, Role.ADMIN)}
         limited = access.tokens.create("limited", Role.OPERATOR, ("large",))[1]
     finally:
         access.close()

@@ -26,11 +26,16 @@ class Defining:
         self._call, self._access, self._folder = call, access, folder
 
     def change(self, asker: Asker, statement: Change) -> list[str]:
-        """CREATE or DROP; what the client is to be told. Raises what refuses it, also ``access.denied``."""
+        """CREATE or DROP; what the client is to be told. Raises what refuses it, also ``access.denied``.
+
+        Options of a connector can name any file, variable and address that the project's process reaches, so they are
+        an admin's; the SQL of a view reaches rows alone.
+        """
 
         def verb(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
             principal, action = asker.principal(), Action(name)
-            self._access.require(principal, action, statement.name, address=asker.address)
+            takes = action if statement.kind == "view" else Action.CONNECTOR
+            self._access.require(principal, takes, statement.name, address=asker.address)
             detail = {"kind": statement.kind}
             with self._access.doing(principal, action, statement.name, address=asker.address, detail=detail):
                 return self._call(name, dict(arguments), _unheard)
@@ -49,9 +54,10 @@ class Defining:
 
 
 def _action(statement: Look) -> Action:
-    """As the routes of the API: what a connector is told may have a secret in it."""
+    """As the routes of the API: what a connector is told may have a secret in it, and a new query is compiled between
+    two steps."""
     if isinstance(statement, Explain):
-        return Action.EXPLAIN
+        return Action.EXPLAIN if statement.sql is None else Action.PLAN
     if isinstance(statement, ShowCreate):
         return Action.READ if statement.kind == "view" else Action.PLAN
     return Action.STATUS if isinstance(statement, List) and statement.what in ("sources", "sinks") else Action.READ
