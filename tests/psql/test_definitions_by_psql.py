@@ -158,6 +158,18 @@ def test_what_is_refused_leaves_nothing_behind(shop: Shop) -> None:
     ):
         error = shop.refused(statement)
         assert state in error and said in error, (statement, error)
+    edited, port = shop.folder / "views/large.sql", free_port()
+    was = edited.read_text()
+    edited.write_text("SELECT CAST(area AS int) AS area FROM sums WHERE n > 5\n")  # throws on the rows there are
+    pushed = (
+        f"CREATE SOURCE pushed FROM http (port = {port}, auth = none, tables = (clicks = (columns = (page = string))))"
+    )
+    assert "the new version of view large fails" in shop.refused(pushed)
+    with pytest.raises(httpx.ConnectError):  # what began before it failed has ended
+        httpx.get(f"http://127.0.0.1:{port}/", timeout=5)
+    edited.write_text(was)
+    assert "has failed" in shop.psql("-c", "CREATE VIEW x AS SELECT CAST(area AS int) AS area FROM sales")[1]
+    assert shop.psql("-c", "DROP VIEW x")[0] == "DROP VIEW"
     assert shop.ask("SHOW VIEWS") == "large|live\nsums|live"
     assert shop.ask("TABLE sums ORDER BY area") == "north|6\nsouth|3"
 
