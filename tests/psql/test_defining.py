@@ -6,13 +6,17 @@ Method: psycopg on a served project whose verbs are recorded.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from headrace.api.postgres.defining import ASKING
 from headrace.api.postgres.password import passwords
 from headrace.api.postgres.server import PostgresServer
 from headrace.governance.access import Access
@@ -102,6 +106,41 @@ def test_what_a_verb_refuses_is_an_error_of_postgresql(views: Views, verbs: Verb
             assert connection.execute("DROP SINK IF EXISTS v").statusmessage == "DROP SINK"
     failed = AuditLog(views.state).recent(Wanted(outcome="failed"), 10)[0]
     assert [entry["detail"]["code"] for entry in failed][:2] == ["definition.exists", "view.has_readers"]
+
+
+def test_new_queries_are_explained_one_at_a_time_and_calls_are_bounded(views: Views) -> None:
+    """Each holds the engine while it is compiled; so many statements leave the control socket's slots to others."""
+    running: dict[str, int] = {"explain": 0, "create": 0}
+    most, guard, go = dict(running), threading.Lock(), threading.Event()
+
+    def call(verb: str, arguments: dict[str, Any], progress: object) -> dict[str, Any]:
+        with guard:
+            running[verb] += 1
+            most[verb] = max(most[verb], running[verb])
+        if verb == "create":
+            go.wait(30)
+        time.sleep(0.02)
+        with guard:
+            running[verb] -= 1
+        return ANSWERS[verb]
+
+    def ask(statement: str) -> None:
+        with connect(server, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    with serving(views, call=call) as server, ThreadPoolExecutor(2 * ASKING) as pool:
+        list(pool.map(ask, ["EXPLAIN SELECT 1"] * 6))
+        created = [pool.submit(ask, "CREATE VIEW v AS SELECT 1 AS a") for _ in range(2 * ASKING)]
+        end = time.monotonic() + 20
+        while running["create"] < ASKING and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        go.set()
+        for each in created:
+            each.result()
+        assert most == {"explain": 1, "create": ASKING}
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="is not explained"):
+            ask(f"EXPLAIN SELECT '{'a' * 1_000_000}'")
 
 
 def test_connectors_take_an_admin_and_a_view_or_a_new_query_an_editor(views: Views, verbs: Verbs) -> None:
