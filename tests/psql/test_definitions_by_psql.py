@@ -168,6 +168,12 @@ def test_what_is_refused_leaves_nothing_behind(shop: Shop) -> None:
     with pytest.raises(httpx.ConnectError):  # what began before it failed has ended
         httpx.get(f"http://127.0.0.1:{port}/", timeout=5)
     edited.write_text(was)
+    far = shop.folder / "sources/far.yaml"  # edited, not applied, and nobody is there
+    far.write_text(f"type: postgres\ndsn: postgresql://a@127.0.0.1:{free_port()}/a\ntables: {{far: public.far}}\n")
+    out, notice = shop.psql("-c", "CREATE VIEW x AS SELECT area FROM sales")
+    assert out == "CREATE VIEW" and "source far is left as it was" in notice and "create source" not in notice
+    assert shop.psql("-c", "DROP VIEW x")[0] == "DROP VIEW"
+    far.unlink()
     assert "has failed" in shop.psql("-c", "CREATE VIEW x AS SELECT CAST(area AS int) AS area FROM sales")[1]
     assert shop.psql("-c", "DROP VIEW x")[0] == "DROP VIEW"
     assert shop.ask("SHOW VIEWS") == "large|live\nsums|live"

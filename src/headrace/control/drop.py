@@ -23,8 +23,8 @@ SUFFIX = ".dropped"  # views/NAME.sql.dropped: not read, and nothing a user wrot
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """``{"view", "kept": the file's new name, ...}``; of a ``source`` or ``sink`` ``{KIND, "kept", "notices"}``.
 
-    Refused with ``view.has_readers``, and the names, while other views read it, or a table of the source, or a sink names
-    it or a query of it; with ``definition.in_use`` while something waits for the sink.
+    Refused with ``view.has_readers``, and the names, while other views read it, or a table of the source, or a
+    sink names it or a query of it; with ``definition.in_use`` while something waits for the sink.
     """
     for kind in ("source", "sink"):
         if kind in arguments:
