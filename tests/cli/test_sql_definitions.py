@@ -38,5 +38,12 @@ def test_definitions_are_shown_and_not_changed_while_nothing_runs(project: Proje
         done = sql(project.path, text)
         assert (done.returncode, "project.not_running" in done.stderr) == (1, True)
     assert sorted(project.path.glob("*s/*")) == before
+    project.view("steers", "SELECT '\x1b]0;x\x07' AS a,\n\t1 AS b")
+    assert sql(project.path, "SHOW CREATE VIEW steers").stdout == (
+        "CREATE VIEW steers AS\nSELECT '\\u001b]0;x\\u0007' AS a,\n\t1 AS b\n"
+    )
+    project.sink("told", type="webhook", url="http://127.0.0.1:1", searches=["late", "lost"])
+    shown = json.loads(sql(project.path, "show sinks", "--json").stdout)["rows"]
+    assert shown == [["store", "duckdb", "sums"], ["told", "webhook", "matches of late, matches of lost"]]
     unknown = sql(project.path, "SHOW CREATE SINK stor")
     assert unknown.returncode == 1 and "did you mean 'store'" in unknown.stderr

@@ -31,6 +31,7 @@ class Planned:
         self.unread: dict[str, dict[str, str]] = {}
         self.fault: Exception | None = None
         self.changes: list[dict[str, Any]] = []
+        self.views: list[dict[str, str]] = []
         self.applied: list[tuple[str, ...]] = []
 
     def plan(self, project: Project) -> dict[str, Any]:
@@ -40,12 +41,12 @@ class Planned:
 
     def apply(self, project: Project) -> dict[str, Any]:
         self.applied.append(tuple(each.name for each in (*project.sources, *project.views, *project.sinks)))
-        if self.fault:
+        if self.fault and project != self.project:
             raise self.fault
         return {}
 
     def status(self) -> dict[str, Any]:
-        return {"views": []}
+        return {"views": self.views}
 
     def usage(self) -> dict[str, Any]:
         return {}
@@ -60,8 +61,10 @@ def pipeline(project: ProjectFolder) -> Planned:
     return Planned(read(project.path))
 
 
-def files(folder: Path) -> dict[str, str]:
-    return {str(path): path.read_text() for path in sorted(folder.glob("*s/*"))}
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """All of them, also hidden ones: bytes and mode."""
+    found = [path for kind in ("sources", "views", "sinks") for path in sorted((folder / kind).iterdir())]
+    return {str(path): (path.read_bytes(), path.stat().st_mode & 0o777) for path in found}
 
 
 def verb(run: Any, pipeline: Planned, **arguments: Any) -> dict[str, Any]:
@@ -76,6 +79,9 @@ def made(pipeline: Planned, kind: str, name: str, text: str, **more: Any) -> dic
 
 
 def test_files_are_as_before_when_it_is_refused_or_fails(pipeline: Planned) -> None:
+    (pipeline.project.path / "views/sums.sql").write_bytes(b"SELECT 1 AS a -- mine\r\n")
+    (pipeline.project.path / "sinks/store.yaml").chmod(0o600)
+    pipeline.project = read(pipeline.project.path)
     before = files(pipeline.project.path)
 
     def refused(code: str, run: Any) -> None:
@@ -97,7 +103,76 @@ def test_files_are_as_before_when_it_is_refused_or_fails(pipeline: Planned) -> N
     refused("internal", lambda: made(pipeline, "view", "new", "SELECT 2"))
     refused("internal", lambda: made(pipeline, "view", "SUMS", "SELECT 2", replace=True))
     refused("internal", lambda: verb(drop.run, pipeline, sink="store"))
-    assert pipeline.applied == [("shop", "new", "sums", "store"), ("shop", "sums", "store"), ("shop", "sums")]
+    at_work = ("shop", "sums", "store")  # is applied again after each
+    assert pipeline.applied == [("shop", "new", "sums", "store"), at_work, at_work, at_work, ("shop", "sums"), at_work]
+
+
+def test_a_file_keeps_its_mode_and_a_new_one_of_a_connector_is_its_owners(pipeline: Planned) -> None:
+    (pipeline.project.path / "sinks/store.yaml").chmod(0o640)
+    made(pipeline, "sink", "store", "type: duckdb\npath: y\n", replace=True)
+    made(pipeline, "source", "x", "type: files\npath: x\n")
+    modes = {path.rsplit("/", 1)[1]: mode for path, (_, mode) in files(pipeline.project.path).items()}
+    assert (modes["store.yaml"], modes["x.yaml"]) == (0o640, 0o600)
+    assert sorted(modes) == ["shop.yaml", "store.yaml", "sums.sql", "x.yaml"]
+
+
+def test_a_file_that_appeared_meanwhile_is_not_overwritten(pipeline: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = pipeline.project.path / "views/new.sql"
+    plan = pipeline.plan
+
+    def planned(project: Project) -> dict[str, Any]:
+        mine.write_text("SELECT 3")
+        return plan(project)
+
+    monkeypatch.setattr(pipeline, "plan", planned)
+    with pytest.raises(HeadraceError) as error:
+        made(pipeline, "view", "new", "SELECT 2")
+    assert (error.value.code, mine.read_text(), pipeline.applied) == ("definition.exists", "SELECT 3", [])
+
+
+def test_an_edited_source_that_cannot_be_read_holds_up_no_other(pipeline: Planned, project: ProjectFolder) -> None:
+    """It is left as it is at work, or out where it is new; its own CREATE is refused."""
+    project.source("shop", type="files", path="elsewhere")
+    project.source("far", type="files", path="far")
+    pipeline.unread = {"shop": REFUSED, "far": REFUSED}
+    pipeline.changes = [
+        {"action": "create", "kind": "source", "name": "far", "reason": "new"},
+        {"action": "replace", "kind": "source", "name": "shop", "reason": "edited"},
+    ]
+    taken: list[Project] = []
+    pipeline.apply = lambda project: taken.append(project) or {}  # type: ignore[method-assign, func-returns-value]
+    left = ["source shop is left as it was: no: ", "source far is left as it was: no: "]
+    assert made(pipeline, "view", "new", "SELECT 2\n")["notices"] == [*left, "slow"]
+    assert taken[0].sources == pipeline.project.sources and [view.name for view in taken[0].views] == ["new", "sums"]
+    with pytest.raises(HeadraceError, match="no"):
+        made(pipeline, "source", "far", "type: files\npath: farther\n", replace=True)
+
+
+def test_a_view_that_fails_on_the_rows_there_are_is_told_of(pipeline: Planned) -> None:
+    pipeline.views = [
+        {"name": "sums", "state": "failed", "reason": "of another"},
+        {"name": "new", "state": "failed", "reason": "division by zero"},
+    ]
+    notices = made(pipeline, "view", "new", "SELECT 2\n")["notices"]
+    assert notices == ["view new has failed: division by zero", "slow"]
+
+
+def test_a_view_whose_matches_a_sink_takes_stays(pipeline: Planned, project: ProjectFolder) -> None:
+    (project.path / "searches").mkdir()
+    (project.path / "searches/late.yaml").write_text("view: SUMS\nquery: late\n")
+    project.sink("told", type="webhook", url="http://127.0.0.1:1", searches=["late"])
+    with pytest.raises(HeadraceError, match="delivered by told") as error:
+        verb(drop.run, pipeline, view="sums")
+    assert error.value.code == "view.has_readers" and "searches" in error.value.why
+
+
+def test_what_is_dropped_twice_is_kept_twice(pipeline: Planned, project: ProjectFolder) -> None:
+    kept = []
+    for path in ("x", "y", "z"):
+        project.sink("store", type="duckdb", path=path)
+        kept.append(verb(drop.run, pipeline, sink="store")["kept"])
+    assert kept == [f"sinks/store.yaml.dropped{end}" for end in ("", ".2", ".3")]
+    assert ["x" in (project.path / file).read_text().split()[-1] for file in kept] == [True, False, False]
 
 
 def test_what_was_refused_before_or_edited_meanwhile_holds_nothing_up_and_is_told(pipeline: Planned) -> None:

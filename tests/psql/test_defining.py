@@ -6,15 +6,22 @@ Method: psycopg on a served project whose verbs are recorded.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from headrace.api.postgres.defining import ASKING
+from headrace.api.postgres.password import passwords
 from headrace.api.postgres.server import PostgresServer
+from headrace.governance.access import Access
 from headrace.governance.audit import AuditLog, Wanted
+from headrace.governance.roles import Role
 from headrace.model.errors import HeadraceError
 from psql_project import Views, connect, serving
 
@@ -99,6 +106,67 @@ def test_what_a_verb_refuses_is_an_error_of_postgresql(views: Views, verbs: Verb
             assert connection.execute("DROP SINK IF EXISTS v").statusmessage == "DROP SINK"
     failed = AuditLog(views.state).recent(Wanted(outcome="failed"), 10)[0]
     assert [entry["detail"]["code"] for entry in failed][:2] == ["definition.exists", "view.has_readers"]
+
+
+def test_new_queries_are_explained_one_at_a_time_and_calls_are_bounded(views: Views) -> None:
+    """Each holds the engine while it is compiled; so many statements leave the control socket's slots to others."""
+    running: dict[str, int] = {"explain": 0, "create": 0}
+    most, guard, go = dict(running), threading.Lock(), threading.Event()
+
+    def call(verb: str, arguments: dict[str, Any], progress: object) -> dict[str, Any]:
+        with guard:
+            running[verb] += 1
+            most[verb] = max(most[verb], running[verb])
+        if verb == "create":
+            go.wait(30)
+        time.sleep(0.02)
+        with guard:
+            running[verb] -= 1
+        return ANSWERS[verb]
+
+    def ask(statement: str) -> None:
+        with connect(server, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    with serving(views, call=call) as server, ThreadPoolExecutor(2 * ASKING) as pool:
+        list(pool.map(ask, ["EXPLAIN SELECT 1"] * 6))
+        created = [pool.submit(ask, "CREATE VIEW v AS SELECT 1 AS a") for _ in range(2 * ASKING)]
+        end = time.monotonic() + 20
+        while running["create"] < ASKING and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        go.set()
+        for each in created:
+            each.result()
+        assert most == {"explain": 1, "create": ASKING}
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="is not explained"):
+            ask(f"EXPLAIN SELECT '{'a' * 1_000_000}'")
+
+
+def test_connectors_take_an_admin_and_a_view_or_a_new_query_an_editor(views: Views, verbs: Verbs) -> None:
+    """Options can name files and variables of the project's process; what is refused reaches no verb."""
+    least = {
+        "CREATE SOURCE s FROM http (headers = (a = 'file:/x'))": Role.ADMIN, "DROP SOURCE s": Role.ADMIN,
+        "CREATE SINK s FROM sums INTO webhook (url = 'env:URL')": Role.ADMIN, "DROP SINK s": Role.ADMIN,
+        "CREATE VIEW v AS SELECT 1 AS a": Role.EDITOR, "DROP VIEW v": Role.EDITOR,
+        "EXPLAIN SELECT 1": Role.EDITOR, "EXPLAIN CREATE VIEW v AS SELECT 1 AS a": Role.EDITOR, "EXPLAIN sums": Role.VIEWER,
+    }  # fmt: skip
+    access = Access(views.state)
+    try:
+        with serving(views, passwords(access), call=verbs) as server:
+            for role in Role:
+                password = access.tokens.create(f"a_{role}", role)[1]
+                with connect(server, password=password, autocommit=True) as connection:
+                    verbs.calls.clear()
+                    for statement, takes in least.items():
+                        if role.rank >= takes.rank:
+                            connection.execute(statement.encode())
+                        else:
+                            with pytest.raises(psycopg.errors.InsufficientPrivilege, match=f"a_{role}"):
+                                connection.execute(statement.encode())
+                    assert len(verbs.calls) == sum(role.rank >= takes.rank for takes in least.values())
+    finally:
+        access.close()
 
 
 def test_within_a_transaction_it_is_refused_and_nothing_is_asked(verbs: Verbs, served: PostgresServer) -> None:

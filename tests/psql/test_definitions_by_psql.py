@@ -158,6 +158,24 @@ def test_what_is_refused_leaves_nothing_behind(shop: Shop) -> None:
     ):
         error = shop.refused(statement)
         assert state in error and said in error, (statement, error)
+    edited, port = shop.folder / "views/large.sql", free_port()
+    was = edited.read_text()
+    edited.write_text("SELECT CAST(area AS int) AS area FROM sums WHERE n > 5\n")  # throws on the rows there are
+    pushed = (
+        f"CREATE SOURCE pushed FROM http (port = {port}, auth = none, tables = (clicks = (columns = (page = string))))"
+    )
+    assert "the new version of view large fails" in shop.refused(pushed)
+    with pytest.raises(httpx.ConnectError):  # what began before it failed has ended
+        httpx.get(f"http://127.0.0.1:{port}/", timeout=5)
+    edited.write_text(was)
+    far = shop.folder / "sources/far.yaml"  # edited, not applied, and nobody is there
+    far.write_text(f"type: postgres\ndsn: postgresql://a@127.0.0.1:{free_port()}/a\ntables: {{far: public.far}}\n")
+    out, notice = shop.psql("-c", "CREATE VIEW x AS SELECT area FROM sales")
+    assert out == "CREATE VIEW" and "source far is left as it was" in notice and "create source" not in notice
+    assert shop.psql("-c", "DROP VIEW x")[0] == "DROP VIEW"
+    far.unlink()
+    assert "has failed" in shop.psql("-c", "CREATE VIEW x AS SELECT CAST(area AS int) AS area FROM sales")[1]
+    assert shop.psql("-c", "DROP VIEW x")[0] == "DROP VIEW"
     assert shop.ask("SHOW VIEWS") == "large|live\nsums|live"
     assert shop.ask("TABLE sums ORDER BY area") == "north|6\nsouth|3"
 
@@ -263,10 +281,11 @@ STATEMENTS = {  # -> the least role
     "SHOW SOURCES": Role.VIEWER, "SHOW SINKS": Role.VIEWER, "EXPLAIN sums": Role.VIEWER,
     "SHOW CREATE SOURCE sales": Role.EDITOR, "SHOW CREATE SINK store": Role.EDITOR,
     "CREATE VIEW IF NOT EXISTS sums AS SELECT 1 AS a": Role.EDITOR,
-    "CREATE SOURCE IF NOT EXISTS sales FROM files": Role.EDITOR,
-    "CREATE SINK IF NOT EXISTS store INTO duckdb": Role.EDITOR,
-    "DROP VIEW IF EXISTS nope": Role.EDITOR, "DROP SINK IF EXISTS nope": Role.EDITOR,
-    "DROP SOURCE IF EXISTS nope": Role.EDITOR,
+    "EXPLAIN SELECT area FROM sales": Role.EDITOR, "EXPLAIN CREATE VIEW x AS SELECT area FROM sales": Role.EDITOR,
+    "CREATE SOURCE IF NOT EXISTS sales FROM files": Role.ADMIN,
+    "CREATE SINK IF NOT EXISTS store INTO duckdb": Role.ADMIN,
+    "DROP VIEW IF EXISTS nope": Role.EDITOR, "DROP SINK IF EXISTS nope": Role.ADMIN,
+    "DROP SOURCE IF EXISTS nope": Role.ADMIN,
 }  # fmt: skip
 
 
@@ -274,7 +293,7 @@ STATEMENTS = {  # -> the least role
 def test_each_statement_takes_the_role_of_its_route_and_changes_are_written_down(shop: Shop) -> None:
     access = shop.access
     try:
-        tokens = {role: access.tokens.create(f"a_{role}", role)[1] for role in (Role.VIEWER, Role.EDITOR)}
+        tokens = {role: access.tokens.create(f"a_{role}", role)[1] for role in (Role.VIEWER, Role.EDITOR, Role.ADMIN)}
         limited = access.tokens.create("limited", Role.OPERATOR, ("large",))[1]
     finally:
         access.close()

@@ -19,6 +19,7 @@ from pygwire.messages import CancelRequest
 
 from headrace.api.postgres.reading import Asker
 from headrace.api.postgres.server import PostgresServer
+from headrace.governance.principal import ANYONE
 from headrace.model.errors import HeadraceError
 from psql_project import Views, connect, serving
 
@@ -158,7 +159,7 @@ def only(*names: str) -> Any:
     def authenticate(user: str, password: str, address: str) -> Asker:
         if password != "headrace_right":
             raise HeadraceError("psql.password", "that is no token", next="headrace token create NAME")
-        return Asker(user, lambda: lambda relation: relation in names)
+        return Asker(user, lambda: lambda relation: relation in names, lambda: ANYONE, address)
 
     return authenticate
 
@@ -189,7 +190,7 @@ def test_a_token_that_was_revoked_opens_nothing_more_within_its_connection(views
         return lambda relation: True
 
     with (
-        serving(views, lambda user, password, address: Asker(user, reaches)) as served,
+        serving(views, lambda user, password, address: Asker(user, reaches, lambda: ANYONE, address)) as served,
         connect(served, password="x", autocommit=True) as connection,
         connect(served, password="x") as follower,
     ):

@@ -75,6 +75,6 @@ def _tell(path: Path, statement: Change | Look, *, json: bool) -> None:
     if json:
         display.emit({"columns": columns, "rows": rows, "total": len(rows)})
     elif len(rows) == 1 and names[-1] == "create_statement":
-        display.say(rows[0][-1])
+        display.say(display.plain(rows[0][-1], "\n\t"))
     else:
         display.table(columns, rows)

@@ -34,9 +34,12 @@ class Output:
 OUTPUT = Output()
 
 
-def plain(text: object) -> str:
-    """Text on one line that cannot steer the terminal: control and direction characters are written out."""
-    return _CONTROL.sub(lambda m: _NAMED.get(m[0], f"\\u{ord(m[0]):04x}"), str(text))
+def plain(text: object, kept: str = "") -> str:
+    """Text on one line that cannot steer the terminal: control and direction characters are written out.
+
+    But those in ``kept``: line ends and tabs of a text that has them.
+    """
+    return _CONTROL.sub(lambda m: m[0] if m[0] in kept else _NAMED.get(m[0], f"\\u{ord(m[0]):04x}"), str(text))
 
 
 def cell(value: Any) -> str:

@@ -39,13 +39,18 @@ def look(path: Path, asked: List | ShowCreate | ShowColumns, reaches: Callable[[
     if asked.what == "sources":
         return Shown(("name", "type"), [[each.name, each.type] for each in project.sources])
     if asked.what == "sinks":
-        every = [[each.name, each.type, ", ".join(each.views or ("all",))] for each in project.sinks]
+        every = [[each.name, each.type, _taken(each)] for each in project.sinks]
         return Shown(("name", "type", "views"), every)
     if asked.what == "tables":
         tables = sorted((name, owner) for name, (owner, _) in relations.items() if name not in states)
         return Shown(("name", "source"), [[name, owner] for name, owner in tables if reaches(name)])
     views = {**{view.name: "new" for view in project.views}, **states}
     return Shown(("name", "state"), [[name, views[name]] for name in sorted(views) if reaches(name)])
+
+
+def _taken(sink: SinkDefinition) -> str:
+    matches = (f"matches of {query}" for query in sink.searches)
+    return ", ".join(sink.views or matches if sink.views or sink.searches else ("all",))
 
 
 def _create(path: Path, project: Project, asked: ShowCreate, reaches: Callable[[str], bool]) -> Shown:

@@ -41,6 +41,7 @@ class Action(StrEnum):
     APPLY = "apply"
     CREATE = "create"
     DROP = "drop"
+    CONNECTOR = "connector"  # the CREATE or DROP of a source or a sink, from afar
     QUARANTINE_FIX = "quarantine_fix"
     QUARANTINE_REPLAY = "quarantine_replay"
     QUARANTINE_DROP = "quarantine_drop"
@@ -97,6 +98,7 @@ RULES: dict[Action, Rule] = {
     Action.APPLY: Rule(Role.EDITOR),
     Action.CREATE: Rule(Role.EDITOR),
     Action.DROP: Rule(Role.EDITOR),
+    Action.CONNECTOR: Rule(Role.ADMIN),
     Action.QUARANTINE_FIX: Rule(Role.EDITOR, Scope.EACH),
     Action.QUARANTINE_REPLAY: Rule(Role.EDITOR, Scope.EACH),
     Action.QUARANTINE_DROP: Rule(Role.EDITOR, Scope.EACH),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from headrace.catalog.written import connector_text, view_text
@@ -17,6 +18,7 @@ from headrace.sql.words import Words
 
 KINDS = ("source", "view", "sink")
 VIEW_SETTINGS = ("on_error", "on_change")
+NUMBER_CHARS = 400  # of a number; that of a greater one would not be finite
 _BEGIN = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*+(\w+)", re.DOTALL)
 _FIRST = ("create", "drop", "alter", "show", "explain")
 _NUMBER = re.compile(r"\d+")
@@ -153,7 +155,7 @@ def _view(words: Words) -> str:
         )  # fmt: skip
     settings = _options(words) if words.accept("with") else {}
     for setting, value in settings.items():
-        if setting not in VIEW_SETTINGS or not isinstance(value, str) or "\n" in value:
+        if setting not in VIEW_SETTINGS or not isinstance(value, str) or value.splitlines() != [value]:
             raise HeadraceError(
                 "sql.syntax", f"a view has no setting {setting} = {value!r}",
                 next="WITH (on_error = 'set_aside'), or WITH (on_change = 'recompute')",
@@ -235,7 +237,7 @@ def _value(words: Words, option: str) -> Any:
         return values
     sign = "-" if words.accept("-") else ""
     token = words.token()
-    if token.kind == "number":
+    if token.kind == "number" and len(token.text) <= NUMBER_CHARS and isfinite(float(token.text)):
         return int(sign + token.text) if _NUMBER.fullmatch(token.text) else float(sign + token.text)
     if token.kind == "string" and token.text[0] == "'" and not sign:
         return token.value

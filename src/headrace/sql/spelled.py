@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
+
+from headrace.catalog.written import view_text
+from headrace.model.errors import HeadraceError
+from headrace.sql.definitions import Create, read
+from headrace.sql.lexer import split
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +30,28 @@ def statement(of: Defined) -> str:
     """The CREATE that makes it: read again, it gives the same definition."""
     if of.kind == "view":
         sql = of.sql.strip().rstrip(";").rstrip()
-        return f"CREATE VIEW {_name(of.name)} AS\n{sql}"
+        plain = f"CREATE VIEW {_name(of.name)} AS\n{sql}"
+        return plain if _makes(plain, sql) else f"CREATE VIEW {_name(of.name)} AS {_dollars(sql)}"
     fed = f"FROM {_name(of.type)}" if of.kind == "source" else f"INTO {_name(of.type)}"
     views = f"FROM {', '.join(map(_name, of.views))} " if of.views else ""
     inner = ",\n".join(f"  {_name(name)} = {_spelled(value)}" for name, value in of.options.items())
     return f"CREATE {of.kind.upper()} {_name(of.name)} {views}{fed}" + (f" (\n{inner}\n)" if inner else "")
+
+
+def _makes(text: str, sql: str) -> bool:
+    """Whether the text is one statement that makes that view: Spark's strings may end elsewhere than PostgreSQL's."""
+    try:
+        statements = [read(tokens) for tokens in split(text)]
+    except HeadraceError:
+        return False
+    made = statements[0]
+    return len(statements) == 1 and isinstance(made, Create) and made.text == view_text(sql, {})
+
+
+def _dollars(sql: str) -> str:
+    """The text between quotes that are not in it."""
+    quote = next(each for each in chain(("$$", "$sql$"), (f"$sql{n}$" for n in count(2))) if each not in sql)
+    return f"{quote}\n{sql}\n{quote}"
 
 
 def _spelled(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ from headrace.control.look import look
 from headrace.governance.access import Access
 from headrace.governance.principal import allowed
 from headrace.governance.roles import Action
+from headrace.model.errors import HeadraceError
 from headrace.sql.definitions import Change, Explain, List, Look, ShowCreate
 
 # (verb, arguments, progress) -> its answer: that of the control socket.
 Call = Callable[[str, dict[str, Any], Callable[[dict[str, Any]], None]], dict[str, Any]]
+
+
+ASKING = 8  # calls of the control socket at a time; the others of `control.socket.CLIENTS` are for whoever else asks
+QUERY_CHARS = 1_000_000  # of a new query that is to be explained
 
 
 class Defining:
@@ -24,16 +30,23 @@ class Defining:
 
     def __init__(self, call: Call, access: Access, folder: Path) -> None:
         self._call, self._access, self._folder = call, access, folder
+        self._asking = threading.Semaphore(ASKING)
+        self._explaining = threading.Lock()
 
     def change(self, asker: Asker, statement: Change) -> list[str]:
-        """CREATE or DROP; what the client is to be told. Raises what refuses it, also ``access.denied``."""
+        """CREATE or DROP; what the client is to be told. Raises what refuses it, also ``access.denied``.
+
+        Options of a connector can name any file, variable and address that the project's process reaches, so they are
+        an admin's; the SQL of a view reaches rows alone.
+        """
 
         def verb(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
             principal, action = asker.principal(), Action(name)
-            self._access.require(principal, action, statement.name, address=asker.address)
+            takes = action if statement.kind == "view" else Action.CONNECTOR
+            self._access.require(principal, takes, statement.name, address=asker.address)
             detail = {"kind": statement.kind}
             with self._access.doing(principal, action, statement.name, address=asker.address, detail=detail):
-                return self._call(name, dict(arguments), _unheard)
+                return self._asked(name, arguments)
 
         return define.change(statement, verb)
 
@@ -42,16 +55,31 @@ class Defining:
         principal, action = asker.principal(), _action(statement)
         self._access.require(principal, action, address=asker.address)
         if isinstance(statement, Explain):
-            lines = define.explain(statement, lambda verb, arguments: self._call(verb, dict(arguments), _unheard))
-            return told(["QUERY PLAN"], [[line] for line in lines])
+            return told(["QUERY PLAN"], [[line] for line in self._explained(statement)])
         shown = look(self._folder, statement, lambda relation: allowed(principal, action, relation))
         return told(shown.columns, shown.rows)
 
+    def _explained(self, statement: Explain) -> list[str]:
+        if statement.sql is None:
+            return define.explain(statement, self._asked)
+        if len(statement.sql) > QUERY_CHARS:
+            raise HeadraceError(
+                "sql.refused", f"a query of {len(statement.sql):,} characters is not explained",
+                next=f"at most {QUERY_CHARS:,} are",
+            )  # fmt: skip
+        with self._explaining:  # each is compiled between two steps
+            return define.explain(statement, self._asked)
+
+    def _asked(self, verb: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        with self._asking:
+            return self._call(verb, dict(arguments), _unheard)
+
 
 def _action(statement: Look) -> Action:
-    """As the routes of the API: what a connector is told may have a secret in it."""
+    """As the routes of the API: what a connector is told may have a secret in it, and a new query is compiled between
+    two steps."""
     if isinstance(statement, Explain):
-        return Action.EXPLAIN
+        return Action.EXPLAIN if statement.sql is None else Action.PLAN
     if isinstance(statement, ShowCreate):
         return Action.READ if statement.kind == "view" else Action.PLAN
     return Action.STATUS if isinstance(statement, List) and statement.what in ("sources", "sinks") else Action.READ

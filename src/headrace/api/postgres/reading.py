@@ -18,7 +18,7 @@ from headrace.api.postgres.rewrite import Rewritten
 from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.duckdb import compose
 from headrace.formats.types.json import nearest
-from headrace.governance.principal import ANYONE, Principal
+from headrace.governance.principal import Principal
 from headrace.model.errors import HeadraceError
 from headrace.serve.contents import Contents
 from headrace.serve.questions import Described, Questions, database, define, parsed, reads
@@ -41,8 +41,8 @@ class Asker:
 
     user: str
     reaches: Callable[[], Callable[[str], bool]]
-    principal: Callable[[], Principal] = lambda: ANYONE
-    address: str = ""
+    principal: Callable[[], Principal]
+    address: str
 
 
 @dataclass(frozen=True, slots=True)

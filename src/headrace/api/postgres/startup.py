@@ -22,6 +22,7 @@ from pygwire.messages import (
 from headrace.api.postgres.reading import Asker
 from headrace.api.postgres.wire import Malformed, Wire
 from headrace.catalog.api import is_loopback
+from headrace.governance.principal import ANYONE
 from headrace.model.errors import HeadraceError
 
 STARTUP_S = 10.0  # a client that says nothing for so long is dropped
@@ -70,7 +71,7 @@ def begin(
 
 def _asker(wire: Wire, user: str, address: str, authenticate: Authenticate | None) -> Asker:
     if authenticate is None:
-        asker = Asker(user or "headrace", lambda: lambda relation: True, address=address)
+        asker = Asker(user or "headrace", lambda: lambda relation: True, lambda: ANYONE, address)
     else:
         if not (is_loopback(address) or wire.encrypted):
             raise HeadraceError(
