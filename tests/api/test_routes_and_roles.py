@@ -182,7 +182,11 @@ def test_a_cookie_reads_and_changes_only_with_the_header_of_the_page(served: Sit
         logged = browser.post("/api/session", json={"token": served.owner})
         assert logged.json() == {"name": "owner", "role": "admin", "only": []}
         cookie = logged.headers["set-cookie"].lower()
-        assert "httponly" in cookie and "samesite=strict" in cookie
+        assert "httponly" in cookie and "samesite=strict" in cookie and "secure" not in cookie
+        proxied = httpx.post(
+            f"{served.url}/api/session", json={"token": served.owner}, headers={"Origin": "https://shop.example"}
+        )
+        assert "; secure" in proxied.headers["set-cookie"].lower()
         assert browser.get("/api/me").json()["name"] == "owner"
         refused = browser.post("/api/plan")
         assert (refused.status_code, refused.json()["code"]) == (401, "access.token")

@@ -30,7 +30,8 @@ async def log_in(request: Request, project: Project, given: LogIn) -> Response:
     response = answers.json(_shown(principal))
     if principal.token:  # where no token is asked for there is nothing to remember
         # It is gone with the browser. Strict: no page of another site makes a browser send it.
-        secure, name = request.url.scheme == "https", sessions.begin(principal.token)
+        origin = request.headers.get("origin", "")  # of a browser that a proxy answers by TLS
+        secure, name = request.url.scheme == "https" or origin.startswith("https:"), sessions.begin(principal.token)
         response.set_cookie(gate.cookie, name, httponly=True, samesite="strict", secure=secure, path="/")
     return response
 
