@@ -7,6 +7,7 @@ it is a stand-in, the log, the bases and the removal are the real ones.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -164,7 +165,8 @@ def test_what_goes_wrong_is_told_once_and_tried_again(running: Running, monkeypa
 def test_the_audit_log_is_kept_as_its_settings_say_and_never_while_it_is_copied(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = AuditLog(running.folder, file_bytes=1_100)  # three entries a file
+    ago = time.time_ns() // 1_000 - 8 * 86_400 * 1_000_000  # no entry younger than a week goes
+    log = AuditLog(running.folder, clock_us=lambda: ago, file_bytes=1_100)  # three entries a file
     for _ in range(7):
         log.append(Event("owner", "apply", "done"))
     running.thread._look_at_audit()
