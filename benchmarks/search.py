@@ -24,11 +24,11 @@ import pyarrow as pa
 from benchmarks.bench import Memory, processor_seconds, report, size_of
 from benchmarks.published import PublishedView
 from headrace.catalog.store import ViewRecord
-from headrace.cli.queries import changes
 from headrace.formats.json_tables import rows as json_rows
 from headrace.serve.search import deltas, index
 from headrace.serve.search.found import search
 from headrace.serve.search.matching import Matcher
+from headrace.serve.search.watched import changes
 
 COLUMNS = {"id": "bigint", "title": "string", "note": "string", "total": "decimal(12,2)", "seen": "timestamp"}
 WORDS = np.array([f"word{number}" for number in range(50_000)])
