@@ -1,10 +1,13 @@
 """Every query of Nexmark by itself, from files to its last change: the product, and neighbours on the same files.
 
 python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers flink,pathway,spark] [--rounds 1]
+    [--keep FILE] [--cold]
 
-A neighbour is installed from its registry the first time, into an environment of its own beside the data. Each answer
-of ours is held to DuckDB's over the same files before its figure counts. One JSON line a run; the last line tells the
-geometric mean of the ratios and the slowest of ours, the one before it the same as JSON.
+Before each run the page cache is filled (``benchmarks.cached``), for neighbours as for us. A neighbour is installed
+from its registry the first time, into an environment of its own beside the data. Each answer of ours is held to
+DuckDB's over the same files before its figure counts. With ``--keep`` a race of hours may be run in parts: runs that
+the file has are not made again. One JSON line a run; the last line tells the geometric mean of the ratios and the
+slowest of ours, the one before it the same as JSON.
 """
 
 from __future__ import annotations
@@ -17,15 +20,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Collection
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import psutil
 
+from benchmarks import cached
 from benchmarks.nexmark.rates import stream, texts
+from benchmarks.report import commit
 
 PEERS = {"flink": "apache-flink==2.3.0", "pathway": "pathway==0.33.0", "spark": "pyspark==4.3.0"}
 RUNNERS = Path(__file__).with_name("peers")
@@ -39,6 +44,8 @@ def main() -> int:
     parser.add_argument("--queries", nargs="*", default=texts.names())
     parser.add_argument("--peers", default="", help=f"with commas: {','.join(PEERS)}")
     parser.add_argument("--rounds", type=int, default=1, help="medians of so many runs")
+    parser.add_argument("--keep", type=Path, help="file of JSON lines with the runs that were made, of any query")
+    parser.add_argument("--cold", action="store_true", help="leave free memory free before a run")
     parser.add_argument("--folder", type=Path, default=Path("build/nexmark"), help="where data and neighbours lie")
     chosen = parser.parse_args()
     peers = [name for name in chosen.peers.split(",") if name]
@@ -51,21 +58,47 @@ def main() -> int:
     _answers(data, chosen.queries)
     if {"flink", "pathway"}.intersection(peers):
         _as_csv(data)
-    rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    kept = _kept(chosen.keep, chosen.events, chosen.queries)
+    for line in kept:
+        print(json.dumps(line), flush=True)
     wrong = 0
-    for _ in range(chosen.rounds):
+    for number in range(chosen.rounds):
         for query in chosen.queries:
             for engine, command in _commands(query, data, chosen.events, peers, chosen.folder):
+                if len(_rates(kept, query, engine)) > number:
+                    continue
+                if not chosen.cold:
+                    cached.fill(chosen.folder)
                 line = {"benchmark": "nexmark", "query": query, "engine": engine} | _run(command)
                 print(json.dumps(line), flush=True)
                 wrong += bool(line.get("wrong"))
                 if "per_second" in line and not line.get("wrong"):
-                    rates[engine][query].append(line["per_second"])
-    medians = {e: {q: statistics.median(r) for q, r in of.items()} for e, of in rates.items()}
+                    kept.append(line | {"cold": chosen.cold, "commit": commit(), "date": f"{datetime.now(UTC):%F %T}"})
+                    _keep(chosen.keep, kept[-1])
+    rates = {e: {q: _rates(kept, q, e) for q in chosen.queries} for e in ("headrace", *peers)}
+    medians = {e: {q: statistics.median(r) for q, r in of.items() if r} for e, of in rates.items()}
     summary = _summary(medians, peers)
     print(json.dumps({"benchmark": "nexmark ratio", "events": chosen.events, "wrong": wrong} | summary), flush=True)
     print(_told(summary))
     return 1 if wrong else 0
+
+
+def _kept(file: Path | None, events: int, queries: Collection[str]) -> list[dict[str, Any]]:
+    """The runs of these queries, at this size, that a file has."""
+    if file is None or not file.exists():
+        return []
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return [line for line in lines if line["events"] == events and line["query"] in queries]
+
+
+def _keep(file: Path | None, line: dict[str, Any]) -> None:
+    if file is not None:
+        with file.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+
+
+def _rates(lines: list[dict[str, Any]], query: str, engine: str) -> list[float]:
+    return [line["per_second"] for line in lines if (line["query"], line["engine"]) == (query, engine)]
 
 
 def _answers(data: Path, queries: list[str]) -> None:
@@ -167,6 +200,7 @@ def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> dict[str, 
         "mean": round(_mean(ours.values())),
         "slowest": round(ours[slowest]),
         "slowest_query": slowest,
+        "median": {query: round(rate) for query, rate in ours.items()},
     }
     ratios = {peer: {q: ours[q] / r for q, r in rates.get(peer, {}).items() if q in ours} for peer in peers}
     told |= {f"to_{peer}": round(_mean(of.values()), 2) for peer, of in ratios.items() if of}
