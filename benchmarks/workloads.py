@@ -213,13 +213,16 @@ WORKLOADS = (
         "Nexmark, 10,000,000 events, each query by itself from files into a changelog",
         (
             "benchmarks.nexmark.rates",
-            *("--events", "10000000", "--peers", "flink,pathway"),
+            *("--events", "10000000", "--peers", "flink,pathway,dbsp"),
             *("--rounds", "5", "--keep", "benchmarks/nexmark/runs.jsonl"),
         ),
         None,
         (
             Figure("ours to Flink SQL, geometric mean", "to_flink", "times", NEXMARK, least=3),
             Figure("ours to Pathway, geometric mean", "to_pathway", "times", NEXMARK, least=1),
+            Figure(
+                "ours to circuits of DBSP in Rust, in memory, geometric mean", "to_dbsp", "times", NEXMARK, least=0.5
+            ),
             Figure("ours to the faster neighbour, least", "least", "times", NEXMARK, least=1),
             Figure("the query of that", "least_query", "", NEXMARK),
             *(

@@ -1,7 +1,7 @@
 """Every query of Nexmark by itself, from files to its last change: the product, and neighbours on the same files.
 
-python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers flink,pathway,spark] [--rounds 1]
-    [--keep FILE] [--cold]
+python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers flink,pathway,spark,dbsp]
+    [--rounds 1] [--keep FILE] [--cold]
 
 Before each run the page cache is filled (``benchmarks.cached``), for neighbours as for us. A neighbour is installed
 from its registry the first time, into an environment of its own beside the data. Each answer of ours is held to
@@ -30,10 +30,9 @@ import psutil
 
 from benchmarks import cached
 from benchmarks.nexmark.rates import stream, texts
+from benchmarks.nexmark.rates.neighbours import PEERS, YARDSTICK, commands
 from benchmarks.report import commit
 
-PEERS = {"flink": "apache-flink==2.3.0", "pathway": "pathway==0.33.0", "spark": "pyspark==4.3.0"}
-RUNNERS = Path(__file__).with_name("peers")
 LIMIT_S, LOOK_S = 900, 0.2
 AS_TEXT = "strftime({0}, '%Y-%m-%d %H:%M:%S.%g') AS {0}"
 
@@ -56,7 +55,7 @@ def main() -> int:
     data = chosen.folder / str(chosen.events)
     stream.write(data, chosen.events)
     _answers(data, chosen.queries)
-    if {"flink", "pathway"}.intersection(peers):
+    if {"flink", "pathway", "dbsp"}.intersection(peers):
         _as_csv(data)
     kept = _kept(chosen.keep, chosen.events, chosen.queries)
     for line in kept:
@@ -64,16 +63,22 @@ def main() -> int:
     wrong = 0
     for number in range(chosen.rounds):
         for query in chosen.queries:
-            for engine, command in _commands(query, data, chosen.events, peers, chosen.folder):
-                if len(_rates(kept, query, engine)) > number:
+            for engine, command in commands(query, data, chosen.events, peers, chosen.folder):
+                if sum((line["query"], line["engine"]) == (query, engine) for line in kept) > number:
                     continue
                 if not chosen.cold:
                     cached.fill(chosen.folder)
                 line = {"benchmark": "nexmark", "query": query, "engine": engine} | _run(command)
                 print(json.dumps(line), flush=True)
                 wrong += bool(line.get("wrong"))
-                if "per_second" in line and not line.get("wrong"):
-                    kept.append(line | {"cold": chosen.cold, "commit": commit(), "date": f"{datetime.now(UTC):%F %T}"})
+                if not line.get("wrong"):
+                    told = {
+                        "events": chosen.events,
+                        "cold": chosen.cold,
+                        "commit": commit(),
+                        "date": f"{datetime.now(UTC):%F %T}",
+                    }
+                    kept.append(line | told)
                     _keep(chosen.keep, kept[-1])
     rates = {e: {q: _rates(kept, q, e) for q in chosen.queries} for e in ("headrace", *peers)}
     medians = {e: {q: statistics.median(r) for q, r in of.items() if r} for e, of in rates.items()}
@@ -98,7 +103,8 @@ def _keep(file: Path | None, line: dict[str, Any]) -> None:
 
 
 def _rates(lines: list[dict[str, Any]], query: str, engine: str) -> list[float]:
-    return [line["per_second"] for line in lines if (line["query"], line["engine"]) == (query, engine)]
+    made = (line for line in lines if (line["query"], line["engine"]) == (query, engine))
+    return [line["per_second"] for line in made if "per_second" in line]
 
 
 def _answers(data: Path, queries: list[str]) -> None:
@@ -117,7 +123,7 @@ def _answers(data: Path, queries: list[str]) -> None:
 
 
 def _as_csv(data: Path) -> None:
-    """The same files for who reads no Parquet: without a header for Flink, with one and milliseconds for Pathway."""
+    """The same files for who reads no Parquet: without a header for Flink, with one and milliseconds for the others."""
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone='UTC'")
         for file in sorted(data.glob("*/part-*.parquet")):
@@ -133,35 +139,6 @@ def _as_csv(data: Path) -> None:
                 named = renamed if kind == "pathway" else ""
                 rows = f"SELECT * REPLACE ({changed}){named} FROM '{file}'"
                 connection.execute(f"COPY ({rows}) TO '{into}' (FORMAT csv, HEADER {header})")
-
-
-def _commands(query: str, data: Path, events: int, peers: list[str], folder: Path) -> list[tuple[str, list[str]]]:
-    answer = data / "answers" / f"{query}.parquet"
-    module = [sys.executable, "-m", "benchmarks.nexmark.rates.ours"]
-    told = ["--events", str(events)]
-    commands = [("headrace", [*module, "--data", str(data), *told, "--query", query, "--answer", str(answer)])]
-    if "flink" in peers and texts.text("flink", query):
-        text = texts.FOLDER / "flink" / f"{query}.sql"
-        runner = [_python(folder, "flink"), str(RUNNERS / "flink.py")]
-        commands.append(("flink", [*runner, "--data", str(data / "flink"), *told, "--query-text", str(text)]))
-    if "spark" in peers:
-        runner = [sys.executable, str(RUNNERS / "spark.py")]  # the one that the product brings
-        query_text = str(texts.FOLDER / "spark" / f"{query}.sql")
-        commands.append(("spark", [*runner, "--data", str(data), *told, "--query-text", query_text]))
-    if "pathway" in peers:
-        runner = [_python(folder, "pathway"), str(RUNNERS / "pathway_queries.py")]
-        commands.append(("pathway", [*runner, "--data", str(data / "pathway"), *told, "--query", query]))
-    return commands
-
-
-def _python(folder: Path, peer: str) -> str:
-    """The interpreter of a neighbour's environment, which is made when there is none."""
-    python = folder / "peers" / peer / "bin" / "python"
-    if not python.exists():
-        print(f"installing {PEERS[peer]}", file=sys.stderr, flush=True)
-        subprocess.check_call([sys.executable, "-m", "venv", str(python.parent.parent)])
-        subprocess.check_call([str(python), "-m", "pip", "install", "-q", PEERS[peer]])
-    return str(python.absolute())
 
 
 def _run(command: list[str]) -> dict[str, Any]:
@@ -191,7 +168,7 @@ def _run(command: list[str]) -> dict[str, Any]:
 
 
 def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> dict[str, Any]:
-    """``mean``: our geometric mean, events a second; ``to_PEER``: that of the ratios; ``least``: the least of those."""
+    """``mean``: our geometric mean, events a second; ``to_PEER``: of the ratios; ``least``: the least of neighbours."""
     ours = rates.get("headrace", {})
     if not ours:
         return {}
@@ -204,7 +181,7 @@ def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> dict[str, 
     }
     ratios = {peer: {q: ours[q] / r for q, r in rates.get(peer, {}).items() if q in ours} for peer in peers}
     told |= {f"to_{peer}": round(_mean(of.values()), 2) for peer, of in ratios.items() if of}
-    every = [(ratio, query) for of in ratios.values() for query, ratio in of.items()]
+    every = [(ratio, query) for peer, of in ratios.items() if peer != YARDSTICK for query, ratio in of.items()]
     if every:
         told |= {"least": round(min(every)[0], 2), "least_query": min(every)[1]}
     return told
