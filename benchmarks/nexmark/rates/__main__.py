@@ -160,7 +160,8 @@ def _run(command: list[str]) -> dict[str, Any]:
             for each in [*process.children(recursive=True), process]:
                 each.kill()
         time.sleep(LOOK_S)
-    lines = [line for line in process.stdout.read().decode().splitlines() if line.startswith("{")]
+    with process.stdout as printed:
+        lines: list[str] = [line for line in printed.read().decode().splitlines() if line.startswith("{")]
     if not lines:
         return {"failed": process.returncode}
     measured = {"processor_seconds": round(sum(busy.values()), 2), "peak_mib": peak >> 20}
