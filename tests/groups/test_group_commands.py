@@ -24,6 +24,7 @@ import headrace
 from headrace.catalog.store import Catalog
 from headrace.cli import display
 from headrace.cli.main import main
+from headrace.governance.audit import AuditLog, Wanted
 from headrace.model.errors import HeadraceError
 
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -98,6 +99,11 @@ def test_a_group_from_its_making_to_its_end(tmp_path: Path) -> None:
     assert run(tmp_path, "drop", "billing").returncode == 2  # nobody was asked
     assert answer(tmp_path, "drop", "billing", "--yes") == [{"dropped": "billing", "dead": 0}]
     assert refused(tmp_path, "read", "billing") == "group.unknown"
+    entries, _ = AuditLog(tmp_path / ".headrace").recent(Wanted(), 99)
+    assert [(e["action"], e["relation"], e["outcome"], e["detail"]["group"]) for e in entries if e["of"]] == [
+        ("group_create", "ORDERS", "done", "billing"), ("group_create", "orders", "failed", "billing"),
+        ("group_dead_replay", None, "done", "billing"), ("group_drop", None, "done", "billing"),
+    ]  # fmt: skip
 
 
 def test_errors_name_what_is_near(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,16 @@ def opened(path: Path) -> Iterator[Groups]:
         yield groups
     finally:
         groups.close()
+
+
+@contextmanager
+def changing(path: Path, action: str, group: str, relation: str | None = None, **detail: Any) -> Iterator[Groups]:
+    """The same for a change, which the audit log is told of: ``action`` is one of ``governance.roles.Action``."""
+    from headrace.control.audited import audited
+    from headrace.governance.roles import Action
+
+    with audited(path, Action(action), relation, group=group, **detail), opened(path) as groups:
+        yield groups
 
 
 def chosen(numbers: list[int] | None, everything: bool) -> list[int]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.project import STATE, read
+from headrace.catalog.project import read
 from headrace.control import (
     apply,
     backup,
@@ -39,9 +38,8 @@ from headrace.control import (
     verify,
     wait,
 )
+from headrace.control.audited import audited
 from headrace.control.running import Alone, PipelineVerbs, Progress, Running, Verb
-from headrace.governance.audit import AuditLog
-from headrace.governance.principal import local
 from headrace.governance.roles import Action
 from headrace.model.errors import HeadraceError
 
@@ -94,24 +92,9 @@ def call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress
     Raises ``project.not_running`` for a verb that makes sense only beside a running `up`. What it changes is written
     down in the audit log, as done by the user of this machine.
     """
-    with _audited(path, verb, arguments):
+    named = {key: arguments[key] for key in NAMED if key in arguments}
+    with audited(path, Action(verb), arguments.get("view") or arguments.get("name"), **named):
         return _call(path, verb, arguments, progress)
-
-
-def _audited(path: Path, verb: str, arguments: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Nothing where nothing is kept yet: there is nothing to change.
-
-    Who owns the files could do without us: an audit log that cannot be written keeps nobody from freeing a full disk.
-    """
-    if not (path / STATE).is_dir():
-        return nullcontext()
-    named = {key: _text(arguments[key]) for key in NAMED if arguments.get(key) not in (None, [], (), False)}
-    log, relation = AuditLog(path / STATE), arguments.get("view") or arguments.get("name")
-    return log.doing(local(), Action(verb), relation, address="local", detail=named, must=False)
-
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:

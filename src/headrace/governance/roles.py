@@ -52,6 +52,10 @@ class Action(StrEnum):
     SINK_RESUME = "sink_resume"
     ALERT_REPLAY = "alert_replay"
     ALERT_DROP = "alert_drop"
+    GROUP_CREATE = "group_create"
+    GROUP_DROP = "group_drop"
+    GROUP_DEAD_REPLAY = "group_dead_replay"
+    GROUP_DEAD_DROP = "group_dead_drop"
     VERIFY = "verify"
     PROFILE = "profile"
     REBUILD = "rebuild"
@@ -109,6 +113,10 @@ RULES: dict[Action, Rule] = {
     Action.SINK_RESUME: Rule(Role.OPERATOR),
     Action.ALERT_REPLAY: Rule(Role.OPERATOR),
     Action.ALERT_DROP: Rule(Role.OPERATOR),
+    Action.GROUP_CREATE: Rule(Role.OPERATOR),
+    Action.GROUP_DROP: Rule(Role.OPERATOR),
+    Action.GROUP_DEAD_REPLAY: Rule(Role.OPERATOR),
+    Action.GROUP_DEAD_DROP: Rule(Role.OPERATOR),
     Action.VERIFY: Rule(Role.OPERATOR, changes=False),
     Action.PROFILE: Rule(Role.OPERATOR, changes=False),
     Action.REBUILD: Rule(Role.OPERATOR, Scope.EACH),

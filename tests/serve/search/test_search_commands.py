@@ -90,6 +90,12 @@ def test_stored_queries_are_files_that_can_be_listed_shown_and_removed(view: Pub
     run(view, "queries", "rm", "late")
     assert not path.exists()
     assert "[search.unknown]" in run(view, "queries", "rm", "late", status=1)
+    entries = answer(view, "audit")["entries"]
+    assert [(e["action"], e["relation"], e["outcome"], e["detail"]["query"]) for e in entries if e["of"]] == [
+        ("query_add", "orders", "done", "late"), ("query_add", "orders", "failed", "Late"),
+        ("query_add", "orders", "failed", "no name"), ("query_remove", None, "done", "late"),
+        ("query_remove", None, "failed", "late"),
+    ]  # fmt: skip
 
 
 def test_a_watch_tells_matches_that_come_and_go_with_rows_and_with_queries(view: PublishedView) -> None:

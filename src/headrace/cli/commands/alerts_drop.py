@@ -27,6 +27,8 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Drop dead letters, for good: what they tell stays untold."""
+    from headrace.control.audited import audited
+    from headrace.governance.roles import Action
     from headrace.sinks.alerts.dead import DeadLetters
 
     letters = chosen(numbers, everything)
@@ -35,7 +37,9 @@ def run(
         if not sys.stdin.isatty():
             raise typer.BadParameter(f"{question} This is not a terminal to ask at: say --yes")
         typer.confirm(question, abort=True, err=True)
-    done = DeadLetters(folder(project)).drop(sink, *letters)
+    path = folder(project)
+    with audited(path, Action.ALERT_DROP, sink=sink, numbers=letters or "all"):
+        done = DeadLetters(path).drop(sink, *letters)
     if json:
         display.emit({"dropped": done})
         return

@@ -24,9 +24,13 @@ def run(
 
     A running `headrace up` sends them within a second, before what waits; else the next one does.
     """
+    from headrace.control.audited import audited
+    from headrace.governance.roles import Action
     from headrace.sinks.alerts.dead import DeadLetters
 
-    done = DeadLetters(folder(project)).replay(sink, *chosen(numbers, everything))
+    path, letters = folder(project), chosen(numbers, everything)
+    with audited(path, Action.ALERT_REPLAY, sink=sink, numbers=letters or "all"):
+        done = DeadLetters(path).replay(sink, *letters)
     if json:
         display.emit({"replayed": done})
         return

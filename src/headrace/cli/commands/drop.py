@@ -47,10 +47,13 @@ def run(
         _print(answer, json, f"dropped {answer['view']}", answer.get("kept"))
         return
     from headrace.control import teardown
+    from headrace.control.audited import audited
+    from headrace.governance.roles import Action
 
     if source is not None:
         _confirm(f"Remove what was made at the source {source}? It then begins anew, with a copy.", yes)
-        answer = teardown.drop_source(path, source)
+        with audited(path, Action.DROP, source=source):
+            answer = teardown.drop_source(path, source)
         _print(answer, json, f"removed what was made at {source}", None)
     else:
         _confirm(f"Remove everything that was made for {path}: at sources, in sinks, log and state?", yes)

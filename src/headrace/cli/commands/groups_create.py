@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import display
-from headrace.cli.groups import opened
+from headrace.cli.groups import changing
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 EPILOG = """
@@ -60,7 +60,7 @@ def run(
     Several readers of one group share its transactions; readers that are each to have all of them have a group each.
     """
     begin: str | int = int(start) if start.isascii() and start.isdigit() else start
-    with opened(folder(project)) as groups:
+    with changing(folder(project), "group_create", name, relation) as groups:
         entry = groups.create(
             name, relation, start=begin, lease_s=lease, max_deliveries=max_deliveries, ordered=ordered,
             in_flight=in_flight, hold=hold,

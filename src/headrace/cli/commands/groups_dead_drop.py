@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import display
-from headrace.cli.groups import AllOption, GroupArgument, LettersArgument, chosen, opened
+from headrace.cli.groups import AllOption, GroupArgument, LettersArgument, changing, chosen
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 EPILOG = """
@@ -33,7 +33,7 @@ def run(
         if not sys.stdin.isatty():
             raise typer.BadParameter(f"{question} This is not a terminal to ask at: say --yes")
         typer.confirm(question, abort=True, err=True)
-    with opened(folder(project)) as groups:
+    with changing(folder(project), "group_dead_drop", group, numbers=letters or "all") as groups:
         done = groups.drop_dead(group, *letters)
     if json:
         display.emit({"dropped": done})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.cli import display
-from headrace.cli.groups import AllOption, GroupArgument, LettersArgument, chosen, opened
+from headrace.cli.groups import AllOption, GroupArgument, LettersArgument, changing, chosen
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 EPILOG = """
@@ -24,8 +24,9 @@ def run(
 
     They come before what is new, also in a group that is ordered.
     """
-    with opened(folder(project)) as groups:
-        done = groups.replay_dead(group, *chosen(numbers, everything))
+    letters = chosen(numbers, everything)
+    with changing(folder(project), "group_dead_replay", group, numbers=letters or "all") as groups:
+        done = groups.replay_dead(group, *letters)
     if json:
         display.emit({"replayed": done})
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import display
-from headrace.cli.groups import GroupArgument, opened
+from headrace.cli.groups import GroupArgument, changing, opened
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 EPILOG = """
@@ -28,13 +28,15 @@ def run(
 
     The feed itself stays as it is.
     """
-    with opened(folder(project)) as groups:
+    path = folder(project)
+    with opened(path) as groups:
         dead = len(groups.dead(group))
-        question = f"Drop the group {group} and its {display.counted(dead, 'dead letter')}?"
-        if not yes:
-            if not sys.stdin.isatty():
-                raise typer.BadParameter(f"{question} This is not a terminal to ask at: say --yes")
-            typer.confirm(question, abort=True, err=True)
+    question = f"Drop the group {group} and its {display.counted(dead, 'dead letter')}?"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter(f"{question} This is not a terminal to ask at: say --yes")
+        typer.confirm(question, abort=True, err=True)
+    with changing(path, "group_drop", group) as groups:
         groups.drop(group)
     if json:
         display.emit({"dropped": group, "dead": dead})

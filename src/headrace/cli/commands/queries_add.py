@@ -30,12 +30,15 @@ def run(
     queries takes it up at once; nothing has to be applied.
     """
     from headrace.catalog import searches
+    from headrace.control.audited import audited
+    from headrace.governance.roles import Action
     from headrace.model.definition import StoredQuery
     from headrace.serve.search.stored import checked
 
     path = folder(project)
     stored = checked(path, StoredQuery(name, view, query))
-    file = searches.add(path, stored).relative_to(path).as_posix()
+    with audited(path, Action.QUERY_ADD, stored.view, query=name):
+        file = searches.add(path, stored).relative_to(path).as_posix()
     if json:
         display.emit({"name": name, "view": stored.view, "query": query, "file": file})
         return

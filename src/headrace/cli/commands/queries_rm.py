@@ -17,9 +17,12 @@ def run(name: NameArgument, project: ProjectOption = None, json: JsonOption = Fa
     For those who watch it all that it matches goes.
     """
     from headrace.catalog import searches
+    from headrace.control.audited import audited
+    from headrace.governance.roles import Action
 
     path = folder(project)
-    file = searches.remove(path, name).relative_to(path).as_posix()
+    with audited(path, Action.QUERY_REMOVE, query=name):
+        file = searches.remove(path, name).relative_to(path).as_posix()
     if json:
         display.emit({"removed": name, "file": file})
         return
