@@ -94,14 +94,8 @@ def test_an_event_as_a_sentence() -> None:
     assert sentences.sentence({"event": "x.y", "text": "one\ntwo"}) == "one\\ntwo"
 
 
-def test_a_bar_on_a_terminal_says_how_fast_and_how_long_still() -> None:
-    """A terminal of one's own; what is done takes longer than the second after which a bar appears."""
-    work = (
-        "import time; from headrace.cli import display\n"
-        "with display.working('copying') as progress:\n"
-        "    for done in range(0, 1500, 100):\n"
-        "        progress({'text': 'copying orders', 'done': done, 'total': 3000}); time.sleep(0.1)\n"
-    )
+def on_a_terminal(work: str) -> bytes:
+    """What a program shows on a terminal of its own."""
     terminal, ours = pty.openpty()
     environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
     with subprocess.Popen([sys.executable, "-c", work], stderr=ours, env=environment) as process:
@@ -112,5 +106,27 @@ def test_a_bar_on_a_terminal_says_how_fast_and_how_long_still() -> None:
                 shown += piece
         os.close(terminal)
     assert process.returncode == 0
+    return shown
+
+
+def test_a_bar_on_a_terminal_says_how_fast_and_how_long_still() -> None:
+    """What is done takes longer than the second after which a bar appears."""
+    shown = on_a_terminal(
+        "import time; from headrace.cli import display\n"
+        "with display.working('copying') as progress:\n"
+        "    for done in range(0, 1500, 100):\n"
+        "        progress({'text': 'copying orders', 'done': done, 'total': 3000}); time.sleep(0.1)\n"
+    )
     (fast, left), *_ = reversed(re.findall(rb"copying orders.*?/3000.*? ([\d,]+)/s, about (\d+) s left", shown))
     assert 300 < int(fast.replace(b",", b"")) < 1_100 and 1 <= int(left) <= 6
+
+
+def test_the_seconds_left_pass_between_two_events() -> None:
+    shown = on_a_terminal(
+        "import time; from headrace.cli import display\n"
+        "with display.working('verifying') as progress:\n"
+        "    progress({'text': 'views', 'done': 0, 'total': 100}); time.sleep(1.2)\n"
+        "    progress({'text': 'views', 'done': 20, 'total': 100}); time.sleep(1.5)\n"
+    )
+    left = [int(each) for each in re.findall(rb"about (\d+) s left", shown)]
+    assert left[0] > left[-1] >= left[0] - 3

@@ -1,4 +1,4 @@
-"""Goal: the building of views, and the recorded steps that are taken again after a crash, tell how far they are; to who
+"""Goal: the building and verifying of views, and the recorded steps that are taken again after a crash, tell how far they are; to who
 runs the product and to who asked for it by a verb.
 
 Method: a project at work in this process, its control socket included; told from the first moment, which is else left
@@ -8,6 +8,8 @@ out. The crash is a copy of the folder, made while it runs.
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from headrace.catalog.project import read
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
-from headrace.engine import first, maintain
+from headrace.engine import first, maintain, told_jobs
 from headrace.engine.pipeline import Pipeline
 from project_folder import ProjectFolder
 
@@ -58,6 +60,8 @@ def test_the_building_of_views(spark: Any, shop: ProjectFolder) -> None:
             shop.view("double", "SELECT customer, n * 2 AS n FROM customers")
             socket.request(shop.path, "apply", {}, heard.append)
             assert sum(row["n"] for row in pipeline.show("double").to_pylist()) == 2 * ROWS
+            verified: list[dict[str, Any]] = []
+            assert socket.request(shop.path, "verify", {}, verified.append)["differences"] == 0
         finally:
             pipeline.stop()
     expected = [
@@ -66,8 +70,31 @@ def test_the_building_of_views(spark: Any, shop: ProjectFolder) -> None:
     ]
     assert progress(events, "done", "total") == expected
     assert [(event["text"], event["done"], event["total"]) for event in heard if "done" in event] == expected
+    # The table's rows and the view's own; of views that read each other both.
+    total = ROWS + ROWS + ROWS + 7 + 7 + 7
+    begun = {event["text"]: event for event in reversed(verified) if "done" in event}
+    assert [(text, event["done"], event["total"]) for text, event in reversed(begun.items())] == [
+        ("verifying all_orders, 1 of 3, over rows", 0, total),
+        ("verifying customers, 2 of 3, over rows", 2 * ROWS, total),
+        ("verifying double, 3 of 3, over rows", 3 * ROWS + 7, total),
+    ]
     second = [event for event in heard if "done" in event][1]
     assert second["per_s"] > 0 and second["left_s"] < 10
+
+
+def test_the_share_of_a_job_that_is_done_while_it_runs(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told_jobs, "TOLD_S", 0.05)
+
+    def slow(pieces: Iterator[Any]) -> Iterator[Any]:
+        for piece in pieces:
+            time.sleep(0.05)
+            yield piece
+
+    shares: list[float] = []
+    with told_jobs.telling(spark.sparkContext, shares.append):
+        assert spark.range(0, 24, 1, 24).mapInArrow(slow, "id bigint").count() == 24
+    assert shares == sorted(shares) and shares[-1] <= 1
+    assert any(0.1 < share < 0.9 for share in shares)
 
 
 def test_steps_that_are_taken_again_after_a_crash(spark: Any, shop: ProjectFolder, tmp_path: Path) -> None:

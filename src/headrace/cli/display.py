@@ -199,24 +199,42 @@ def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     if not sys.stderr.isatty():
         yield lambda event: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
+
+    since = heard = time.monotonic()
+    going, known = Pace(None), dict[str, Any]()
+
+    class Fast(ProgressColumn):
+        """The seconds left of the last event, fewer by those since."""
+
+        def render(self, task: Task) -> Text:
+            left = known.get("left_s")
+            now = None if left is None else max(left - (time.monotonic() - heard), 0)
+            return Text(pace({**known, "left_s": now}))
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=30))
-    fast = TextColumn("{task.fields[pace]}", markup=False)
-    shown = (*columns, MofNCompleteColumn(), TimeElapsedColumn(), fast)
+    shown = (*columns, MofNCompleteColumn(), TimeElapsedColumn(), Fast())
     bar = Progress(*shown, console=console(error=True), transient=True)
-    job = bar.add_task(plain(text), total=None, pace="")
-    since = time.monotonic()
-    going = Pace(None)
+    job = bar.add_task(plain(text), total=None)
 
     def on_progress(event: dict[str, Any]) -> None:
-        nonlocal going
+        nonlocal going, known, heard
         done, total = event.get("done", 0), event.get("total")
         if done < going.done or total != going.total:
             going = Pace(total)  # something else has begun
         going.done = done
-        at = {"completed": done, "total": total, "pace": pace(going.shown())}
-        bar.update(job, description=plain(event.get("text", text)), **at)
+        known, heard = going.shown(), time.monotonic()
+        bar.update(job, description=plain(event.get("text", text)), completed=done, total=total)
         if time.monotonic() - since > 1.0 or "Spark" in str(event.get("text")):
             bar.start()
 
