@@ -12,10 +12,11 @@ from headrace.model.version import VERSION
 
 if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
+    from headrace.model.view_step import ViewStep
     from headrace.serve.subscription import Subscription
 
 __version__ = VERSION
-__all__ = ["function", "open", "subscribe"]
+__all__ = ["function", "open", "subscribe", "watch"]
 
 
 @contextmanager
@@ -56,3 +57,26 @@ def subscribe(
             yield reader
     finally:
         groups.close()
+
+
+def watch(
+    view: str, *, project: str | Path = ".", url: str = "", token: str = "", after: int | None = None
+) -> Iterator[ViewStep]:
+    """Follow a view: what it holds, then each published step that changes it, for as long as the caller iterates.
+
+    In the project's folder, beside a running ``headrace up`` or without it; or from anywhere by the server's ``url``
+    with a ``token``, over connections that are made again where they end. With ``after``, a commit up to which the
+    caller has all, what has come since. No Spark. Raises ``HeadraceError``: ``view.unknown``, ``project.not_found``,
+    ``api.unreachable``, ``access.token``.
+    """
+    import threading
+
+    if url:
+        from headrace.web.event_source import EventSource
+
+        yield from EventSource(url, view, token, after).steps(threading.Event())
+        return
+    from headrace.catalog.project import at
+    from headrace.serve.watched import steps
+
+    yield from steps(at(Path(project)), view, after, threading.Event())

@@ -122,6 +122,7 @@ CODES: dict[str, str] = {
     "psql.transaction": "A transaction in which a statement failed takes no more of them.",
     # the API
     "api.port": "The port of the API is taken.",
+    "api.unreachable": "The server of a project cannot be reached.",
     "api.request": "A request to the API has the wrong form.",
     "api.route": "The API has nothing at that address.",
     "row.unknown": "A view has no row with that key.",

@@ -445,6 +445,10 @@ REMEDIES: dict[str, Remedy] = {
         "Another project, or another program, listens there.",
         "`api: {port: 7080}` in headrace.yaml names another one; without `port` a free one is taken.",
     ),
+    "api.unreachable": Remedy(
+        "No `headrace up` runs at that address, or it serves no API, or a proxy in between answers in its place.",
+        "`api: {port: 7080}` in headrace.yaml, then `headrace up`; `headrace status` tells the address.",
+    ),
     "api.request": Remedy(
         "A parameter or the body of a request is not of the form that its route takes.",
         "As the error says; the routes are in [the HTTP API](api.md), their contract at `/api/openapi.json`.",

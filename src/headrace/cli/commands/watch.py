@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,12 +12,17 @@ from headrace.cli.following import until_interrupted
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import threading
+    from collections.abc import Iterator
+
+    from headrace.model.view_step import ViewStep
 
 EPILOG = """
 headrace watch revenue                       # what it holds, then each change
 headrace watch revenue --no-snapshot         # the changes only
+headrace watch revenue --after 1042          # what has come since that commit
 headrace watch revenue --json | jq -c '.changes[] | select(.weight > 0) | .row'
+HEADRACE_TOKEN=... headrace watch revenue --url https://shop.example:7080
 """
 
 
@@ -28,6 +34,14 @@ def run(
             "--snapshot/--no-snapshot", help="Whether to begin with the rows that it holds now. Default: yes."
         ),
     ] = True,
+    after: Annotated[
+        int | None,
+        typer.Option("--after", metavar="COMMIT", min=0, help="Begin with what came after that commit."),
+    ] = None,
+    url: Annotated[
+        str,
+        typer.Option("--url", metavar="URL", help="Follow it over HTTP, from anywhere; the token is $HEADRACE_TOKEN."),
+    ] = "",
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -36,44 +50,73 @@ def run(
     First the rows it holds, then, commit by commit, a line for each row that comes (+) or goes (-).
 
     With --json each line is one step, whole: {"commit", "snapshot", "changes": [{"weight", "row"}]}. Works
-    without a running `headrace up` too, and goes on when one starts.
+    without a running `headrace up` too, and goes on when one starts. With --url it is read from the server's events;
+    where a connection ends it is made again, and goes on without gap or repeat.
     """
+    with until_interrupted() as stop:
+        for step in _from_afar(url, view, after, stop) if url else _here(project, view, after, stop):
+            if step.kind == "behind":
+                _forgotten(step, json)
+            elif snapshot or step.kind == "change":
+                _tell(step, json)
+
+
+def _here(project: Any, view: str, after: int | None, stop: threading.Event) -> Iterator[ViewStep]:
     from headrace.cli import contents, published
+    from headrace.model.view_step import ViewStep
     from headrace.serve.snapshot import contents as now
-    from headrace.serve.snapshot import follow
+    from headrace.serve.watched import changes, steps
 
     path = folder(project)
     name = published.find(path, view)
-    with until_interrupted() as stop:
-        commit, schema, table = now(path, name)
-        if not json:
-            rows = display.counted(contents.copies(table), "row")
-            display.say(f"{name} at commit {commit:,}: {rows}; Ctrl-C ends", error=True)
-        if snapshot:
-            rows, _ = contents.ordered(table, schema, [], None, copies=False)
-            _tell(commit, rows, json, first=True)
-        for later, delta in follow(path, name, commit, stop):
-            _tell(later, delta, json, first=False)
+    if after is None:
+        after, schema, table = now(path, name)
+        rows, total = contents.ordered(table, schema, [], None, copies=False)
+        _say_held(name, after, total)
+        yield ViewStep("snapshot", after, changes(rows))
+    yield from steps(path, name, after, stop)
 
 
-def _tell(commit: int, delta: pa.Table, json: bool, *, first: bool) -> None:
-    """One step: its rows that go, then its rows that come."""
-    from headrace.formats.json_tables import rows
+def _from_afar(url: str, view: str, after: int | None, stop: threading.Event) -> Iterator[ViewStep]:
+    from headrace.web.event_source import EventSource
 
-    weights = delta["_w"].to_pylist()
-    names = [name for name in delta.column_names if name not in ("_w", "_i")]
-    cells = rows(delta.select(names))
-    pairs = sorted(zip(weights, cells, strict=True), key=lambda pair: pair[0] > 0)
+    def lost(why: str) -> None:
+        display.say(f"the connection has ended ({display.plain(why)}); it is made again", error=True)
+
+    held = 0
+    for step in EventSource(url, view, os.environ.get("HEADRACE_TOKEN", ""), after, lost).steps(stop):
+        if step.kind == "snapshot":
+            held += sum(change["weight"] for change in step.changes)
+            if step.last:
+                _say_held(view, step.commit, held)
+                held = 0
+        yield step
+
+
+def _say_held(view: str, commit: int, rows: int) -> None:
+    if not display.OUTPUT.json:
+        display.say(f"{view} at commit {commit:,}: {display.counted(rows, 'row')}; Ctrl-C ends", error=True)
+
+
+def _forgotten(step: ViewStep, json: bool) -> None:
     if json:
-        changes = [{"weight": weight, "row": dict(zip(names, row, strict=True))} for weight, row in pairs]
-        display.emit({"commit": commit, "snapshot": first, "changes": changes}, line=True)
+        display.emit({"commit": step.commit, "behind": step.reason, "changes": []}, line=True)
         return
-    for weight, row in pairs:
-        display.say(_line(commit, weight, names, row, first))
+    display.say(f"behind: {display.plain(step.reason)}; the contents come anew", error=True)
 
 
-def _line(commit: int, weight: int, names: list[str], row: list[Any], first: bool) -> str:
+def _tell(step: ViewStep, json: bool) -> None:
+    """One step: its rows that go, then its rows that come."""
+    if json:
+        told = {"commit": step.commit, "snapshot": step.kind == "snapshot", "changes": step.changes}
+        display.emit(told, line=True)
+        return
+    for change in step.changes:
+        display.say(_line(step.commit, change["weight"], change["row"], step.kind == "snapshot"))
+
+
+def _line(commit: int, weight: int, row: dict[str, Any], first: bool) -> str:
     sign, style = ("+", "" if first else "green") if weight > 0 else ("-", "red")
-    text = "  ".join(f"{display.plain(name)}={display.cell(value)}" for name, value in zip(names, row, strict=True))
+    text = "  ".join(f"{display.plain(name)}={display.cell(value)}" for name, value in row.items())
     times = f"  (x{abs(weight)})" if abs(weight) != 1 else ""
     return f"{commit:>8} {display.paint(f'{sign} {text}{times}', style)}"

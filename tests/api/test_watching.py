@@ -1,0 +1,166 @@
+"""Goal: `headrace.watch` and `headrace watch --url` follow a view over HTTP without gap or repeat, whatever ends.
+
+Method: a server behind a gate that cuts connections in mid-stream and after; oracle: the rows that the test adds up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from served_project import site
+
+import headrace
+from headrace.model.errors import HeadraceError
+from headrace.model.view_step import ViewStep
+from headrace.serve import live as live_module
+from headrace.web import event_source
+from published_view import Published, Rows
+
+COMMAND = Path(sys.executable).with_name("headrace")
+
+
+class CutOff(threading.Thread):
+    """A port that passes bytes on to another, and cuts each connection after as many bytes as it is told to."""
+
+    def __init__(self, port: int, after: list[int]) -> None:
+        super().__init__(daemon=True)
+        self._to, self._after, self.connections = port, after, 0
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def run(self) -> None:
+        with suppress(OSError):
+            while True:
+                self._pass_on(self._listening.accept()[0])
+
+    def _pass_on(self, ours: socket.socket) -> None:
+        left = self._after[self.connections] if self.connections < len(self._after) else 1 << 30
+        self.connections += 1
+        with ours, socket.create_connection(("127.0.0.1", self._to)) as theirs:
+            while left > 0:
+                for ready in select.select([ours, theirs], [], [], 20)[0]:
+                    piece = ready.recv(min(left, 4096))
+                    if not piece:
+                        return
+                    (theirs if ready is ours else ours).sendall(piece)
+                    left -= len(piece) if ready is theirs else 0
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+
+@contextmanager
+def cut_off(url: str, *after: int) -> Iterator[CutOff]:
+    gate = CutOff(int(url.rpartition(":")[2]), list(after))
+    gate.start()
+    try:
+        yield gate
+    finally:
+        gate.close()
+        gate.join(20)
+
+
+def applied(rows: Rows, step: ViewStep) -> Rows:
+    rows = Rows() if step.kind == "behind" else rows
+    for change in step.changes:
+        rows[change["row"]["id"], change["row"]["n"]] += change["weight"]
+    return Rows({row: count for row, count in rows.items() if count})
+
+
+def change(published: Published, rng: random.Random) -> None:
+    """Steps up to one that changes something: of others nobody is told."""
+    while True:
+        delta = published.changes(rng)
+        published.step([delta])
+        if any(delta.values()):
+            return
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Published:
+    monkeypatch.setattr(live_module, "PART_ROWS", 2)
+    monkeypatch.setattr(event_source, "AGAIN_S", (0.01, 0.05))
+    made, rng = Published(tmp_path / "shop"), random.Random(4)
+    made.held.append(Rows({(n, 0): 1 for n in range(100, 112)}))
+    made.step([made.held[-1]])
+    for _ in range(8):
+        made.step([made.changes(rng)])
+    return made
+
+
+def test_each_step_arrives_once_whatever_ends_the_connection(published: Published) -> None:
+    """Cut amid the contents, in a change, and between; what was begun and not whole is told to be forgotten."""
+    rng, rows, kinds = random.Random(5), Rows(), list[str]()
+    with site(published.folder) as running, cut_off(running.url, *range(300, 1_600, 60)) as gate:
+        for step in headrace.watch("sums", url=gate.url, token=running.owner):
+            rows = applied(rows, step)
+            kinds.append(step.kind)
+            if step.kind == "change" or (step.kind == "snapshot" and step.last):
+                assert rows == published.held[step.commit]
+                if step.commit >= 40:
+                    break
+                change(published, rng)
+        assert gate.connections >= 10
+        again = next(iter(headrace.watch("sums", url=running.url, token=running.owner, after=30)))
+        assert again.kind == "change" and again.commit > 30
+    assert "behind" in kinds and kinds.count("change") >= 15
+
+
+def test_in_the_folder_the_same_steps(published: Published) -> None:
+    rng, rows = random.Random(6), Rows()
+    for step in headrace.watch("sums", project=published.folder):
+        rows = applied(rows, step)
+        assert rows == published.held[step.commit]
+        if step.commit >= 20:
+            break
+        change(published, rng)
+
+
+def test_what_cannot_be_followed_is_an_error_at_once(published: Published) -> None:
+    def refused(view: str, url: str, token: str) -> HeadraceError:
+        with pytest.raises(HeadraceError) as caught:
+            next(iter(headrace.watch(view, url=url, token=token)))
+        return caught.value
+
+    with site(published.folder) as running:
+        assert refused("sums", running.url, "headrace_wrong").code == "access.token"
+        unknown = refused("sms", running.url, running.owner)
+        assert (unknown.code, unknown.next) == ("view.unknown", "did you mean 'sums'?")
+        assert refused("sums", f"{running.url}/elsewhere", running.owner).code in ("api.route", "api.unreachable")
+        url = running.url
+    gone = refused("sums", url, "headrace_x")
+    assert gone.code == "api.unreachable" and gone.where == url and "refused" in gone.why
+    assert refused("sums", "shop:7080", "").code == "config.invalid"
+
+
+def test_the_command_goes_on_after_the_connection_was_cut(published: Published) -> None:
+    with site(published.folder) as running, cut_off(running.url, 1 << 30) as gate:
+        environment = {**os.environ, "HEADRACE_TOKEN": running.owner}
+        watch = subprocess.Popen(
+            [COMMAND, "watch", "sums", "--url", gate.url, "--json", "--after", "8"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+        assert watch.stdout is not None
+        try:
+            assert json.loads(watch.stdout.readline())["commit"] == 9
+            published.step([Rows({(70, 1): 1})])
+            assert json.loads(watch.stdout.readline()) == {
+                "commit": 10, "snapshot": False, "changes": [{"weight": 1, "row": {"id": 70, "n": 1}}],
+            }  # fmt: skip
+        finally:
+            watch.send_signal(signal.SIGINT)
+            out, err = watch.communicate(timeout=20)
+    assert (watch.returncode, out) == (0, "") and "Traceback" not in err
