@@ -157,10 +157,12 @@ def _made_once(path: Path) -> str:
     if not path.exists():
         path.parent.mkdir(mode=0o700, exist_ok=True)
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_text(secrets.token_hex(4) + "\n", encoding="ascii")
-        with contextlib.suppress(FileExistsError):  # another command of the same moment was first
-            path.hardlink_to(partial)
-        partial.unlink()
+        try:
+            partial.write_text(secrets.token_hex(4) + "\n", encoding="ascii")
+            with contextlib.suppress(FileExistsError):  # another command of the same moment was first
+                path.hardlink_to(partial)
+        finally:
+            partial.unlink()
     return path.read_text(encoding="ascii").strip()
 
 

@@ -173,10 +173,10 @@ class Dispatcher:
         if running is None:
             progress({"text": "`headrace up` is starting"})
             running = self._started()
-        if verb in CHANGING:
-            with self._changing:
-                return VERBS[verb](running, arguments, progress)
-        return VERBS[verb](running, arguments, progress)
+        from headrace.engine.disk import telling
+
+        with telling(self._path / STATE), self._changing if verb in CHANGING else nullcontext():
+            return VERBS[verb](running, arguments, progress)
 
     def _started(self) -> Running:
         """The pipeline, once it has started."""

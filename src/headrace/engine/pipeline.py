@@ -476,7 +476,7 @@ class Pipeline:
                 made = backup.cut(self.catalog, self.project.path, target)
             return made, self.maintainer.hold(str(self.folder / name) for name in made.files)
 
-        with self.log.held(), self.retention.audit:
+        with telling(target, backup.AGAIN), self.log.held(), self.retention.audit:
             made, ticket = self.on_engine(held)
             try:
                 return backup.copy(self.project.path, made, target, on_progress)
