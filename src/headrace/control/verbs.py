@@ -15,6 +15,7 @@ from headrace.control import (
     backup,
     columns,
     create,
+    define,
     drop,
     explain,
     frontier,
@@ -49,6 +50,7 @@ VERBS: dict[str, Verb] = {
     "apply": apply.run,
     "backup": backup.run,
     "create": create.run,
+    "define": define.run,
     "drop": drop.run,
     "explain": explain.run,
     "frontier": frontier.run,
@@ -77,13 +79,13 @@ VERBS: dict[str, Verb] = {
 ALONE = ("explain", "lineage", "plan", "sql", "verify")
 BRIEF = ("explain", "lineage", "plan")  # of these those that run no query over the data
 CHANGING = (  # one at a time
-    "apply", "create", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
+    "apply", "create", "define", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
     "sink_pause", "sink_resume",
 )  # fmt: skip
 # What the audit log tells of a call's arguments: no values of rows, no SQL.
 NAMED = (
-    "all", "before", "compact", "dry_run", "id", "ids", "kind", "refused_upto", "sink", "source", "table", "to",
-    "upto", "views",
+    "all", "before", "changes", "compact", "dry_run", "id", "ids", "kind", "refused_upto", "sink", "source", "table",
+    "to", "upto", "views",
 )  # fmt: skip
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
@@ -111,7 +113,9 @@ def _audited(path: Path, verb: str, arguments: Mapping[str, Any]) -> AbstractCon
 
 
 def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(str(each["name"] if isinstance(each, Mapping) else each) for each in value)
+    return str(value)
 
 
 def _call(path: Path, verb: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:

@@ -434,10 +434,6 @@ REMEDIES: dict[str, Remedy] = {
         "A view that a prepared statement reads was edited since.",
         "Prepare the statement anew; a new connection does.",
     ),
-    "psql.block": Remedy(
-        "`CREATE` or `DROP` came behind `BEGIN`, or from a driver that begins a transaction by itself.",
-        "`COMMIT` or `ROLLBACK` first; psql without `-1`, a driver with autocommit.",
-    ),
     "psql.transaction": Remedy(
         "A statement of this transaction failed before.",
         "ROLLBACK, then begin anew; savepoints keep a failure to themselves.",
