@@ -2,11 +2,13 @@
 
 ``python -m headrace.api.serving``, run by ``server``: the first line of its standard input says what to serve and on
 which open sockets. It ends when that input ends, so also with a process that was killed; and by itself,
-to be begun anew, when what answers HTTP has ended.
+to be begun anew, when what answers HTTP has ended. On its standard output it gives signs of life: who runs it ends it
+when it hangs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -55,8 +57,16 @@ def main() -> None:
         gc.collect()
         gc.freeze()  # to go over all modules again and again is a pause of tens of milliseconds
         while not select.select([sys.stdin], [], [], LOOK_S)[0]:
-            if server is not None and server.ended:
+            if server is None:
+                _alive()
+            elif server.ended:
                 sys.exit("what answers HTTP has ended by itself")
+
+
+def _alive() -> None:
+    """A sign of life. Where HTTP is answered its loop gives it, so that none comes once that hangs."""
+    with contextlib.suppress(OSError):  # nobody takes them: it ends soon
+        os.write(sys.stdout.fileno(), b".")
 
 
 def _end_in_time() -> None:
@@ -80,7 +90,7 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         ends.callback(live.close)
         gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
         app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
-        server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"])
+        server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"], _alive)
         ends.callback(server.close)
         ends.callback(live.end)
     if "psql" in listeners:

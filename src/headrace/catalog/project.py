@@ -29,6 +29,7 @@ from headrace.model.errors import HeadraceError
 FILE = "headrace.yaml"
 STATE = ".headrace"  # everything that Headrace keeps of a project
 HISTORY = "history"  # the file with what ``history`` gives
+ADDRESS = Path(STATE) / "api.json"  # where a running project answers, and how often what does had to begin anew
 DRIVER_BYTES_MIN = 500 << 20
 ID_NAME = 20  # characters of a project's name in its identity: room is left for a source's name behind it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
