@@ -140,22 +140,22 @@ def test_one_that_was_killed_is_followed_by_another_and_none_outlives_the_projec
 
 
 def test_one_that_hangs_is_ended_told_and_followed_by_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HUNG_S", 2.0)
+    monkeypatch.setattr(server, "HUNG_S", 5.0)
     beside, told = made(folder, port=0)
     beside.listen()
     beside.begin(None)
     url = f"{told[0]['url']}/api/health"
     try:
-        assert httpx.get(url).json()["status"] == "ok"
+        assert httpx.get(url, timeout=30).json()["status"] == "ok"
         first = beside._process
         assert first is not None
-        time.sleep(3)  # it gives signs of life while nobody asks
+        time.sleep(6)  # it gives signs of life while nobody asks
         assert first.poll() is None
         first.send_signal(signal.SIGSTOP)
         assert httpx.get(url, timeout=30).json()["status"] == "ok"
         second = beside._process
         assert second is not None and second.pid != first.pid and first.returncode == -signal.SIGKILL
-        text = "what serves has not answered for 2 s and was ended"
+        text = "what serves has not answered for 5 s and was ended"
         assert [event["text"] for event in told[1:]] == [f"{text}; it begins anew, in 1 s or later"]
         with ControlServer(folder, lambda verb, arguments, progress: {"sources": []}):
             examined = doctor.run(folder, quick=True)["examined"]
@@ -167,6 +167,25 @@ def test_one_that_hangs_is_ended_told_and_followed_by_another(folder: Path, monk
     finally:
         beside.close()
     assert not (folder / ".headrace/api.json").exists()
+
+
+def test_a_disk_that_refuses_is_told_as_why_it_cannot_begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "AGAIN_S", 0.1)
+    (folder / ".headrace/access.db").symlink_to("/dev/full")
+    beside, told = made(folder, port=0, auth="none")
+    beside.listen()
+    beside.begin(None)
+    try:
+        with socket.create_connection(beside._listeners["api"].getsockname()):
+            end = time.monotonic() + 20
+            while len(told) < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            (folder / ".headrace/access.db").unlink()
+        why = f"no space is left on the disk: {folder}/.headrace: database or disk is full"
+        assert told[1]["text"] == f"what serves has ended: {why}; it begins anew, in 0.1 s or later"
+        assert httpx.get(f"{told[0]['url']}/api/health", timeout=20).json()["status"] == "ok"
+    finally:
+        beside.close()
 
 
 def test_no_sign_of_life_comes_of_a_loop_that_hangs() -> None:

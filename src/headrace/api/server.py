@@ -36,7 +36,7 @@ TOKEN = Path(STATE) / "tokens" / "api"
 END_S = 10.0  # a process that has not ended by itself by then is ended
 AGAIN_S, AGAIN_MAX_S = 1.0, 30.0  # between one that ended by itself and the next: twice as long after each
 LIVED_S = 30.0  # one that has lived for so long is no start that failed
-SIGN_S = 1.0  # so often a process that is at work gives a sign of it
+SIGN, SIGN_S = b"\0", 1.0  # of a process that is at work, and how often
 HUNG_S, STARTING_S = 20.0, 120.0  # one that has given none for so long is ended; the first takes longer
 
 
@@ -174,15 +174,16 @@ def _end_of(process: subprocess.Popen[bytes]) -> str:
     Time is counted by looks in vain: where all of it was stopped for a while, this one has not looked either.
     """
     assert process.stdout is not None
-    silent_s, bound_s = 0.0, STARTING_S
+    silent_s, bound_s, why = 0.0, STARTING_S, b""
     with process.stdout as signs:
         while silent_s < bound_s:
             if not select.select([signs], [], [], SIGN_S)[0]:
                 silent_s += SIGN_S
-            elif os.read(signs.fileno(), 4096):
-                silent_s, bound_s = 0.0, HUNG_S
+            elif said := os.read(signs.fileno(), 4096):
+                silent_s, bound_s, why = 0.0, HUNG_S, said.replace(SIGN, b"")
             else:
-                return f"what serves has ended with exit status {process.wait()}"
+                status = process.wait()
+                return f"what serves has ended{f': {why.decode()}' if why else f' with exit status {status}'}"
     process.kill()
     process.wait()
     return f"what serves has not answered for {bound_s:g} s and was ended"

@@ -163,7 +163,7 @@ def _made_once(path: Path) -> str:
             with contextlib.suppress(FileExistsError):  # another command of the same moment was first
                 path.hardlink_to(partial)
         finally:
-            partial.unlink()
+            partial.unlink(missing_ok=True)
     return path.read_text(encoding="ascii").strip()
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from headrace.catalog import place
 from headrace.catalog.examples import read_examples
-from headrace.catalog.project import ADDRESS, FILE, at, survey
+from headrace.catalog.project import ADDRESS, FILE, STATE, at, survey
 from headrace.catalog.searches import StoredQueries
 from headrace.control import machine, socket
 from headrace.control.running import Progress
 from headrace.control.verbs import call
 from headrace.engine import connectors
+from headrace.engine.disk import telling
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
@@ -92,8 +93,9 @@ def _serving(path: Path) -> Iterator[Finding]:
 def _queries(path: Path) -> Iterator[Finding]:
     """What is wrong with stored queries; those of views that are not built yet are looked at when they are."""
     try:
-        queries, wrong = StoredQueries(path).read()
-        wrong |= problems(path, queries.values())
+        with telling(path / STATE):
+            queries, wrong = StoredQueries(path).read()
+            wrong |= problems(path, queries.values())
     except HeadraceError as error:
         yield Finding.of(error)
         return

@@ -22,7 +22,7 @@ _REFUSED = {
     "disk I/O error": "check the disk, and the space on it",
     "Read-only file system": "make the disk writable",
     "attempt to write a readonly database": "make the disk writable",
-    "Permission denied": "let this user write there",
+    "Permission denied": "let this user read and write there",
     "Too many open files": "raise `ulimit -n`",
     "unable to open database file": "check the disk, the space on it, who may write there, and `ulimit -n`",
 }
