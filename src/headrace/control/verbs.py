@@ -179,8 +179,15 @@ class Dispatcher:
             running = self._started()
         from headrace.engine.disk import telling
 
-        with telling(self._path / STATE), self._changing if verb in CHANGING else nullcontext():
-            return VERBS[verb](running, arguments, progress)
+        try:
+            with telling(self._path / STATE), self._changing if verb in CHANGING else nullcontext():
+                return VERBS[verb](running, arguments, progress)
+        except (HeadraceError, socket.ClientGone):
+            raise
+        except Exception as error:
+            if isinstance(ended := running.pipeline.error, HeadraceError):  # and so what the verb was at
+                raise ended from error
+            raise
 
     def _started(self) -> Running:
         """The pipeline, once it has started."""
