@@ -187,7 +187,7 @@ def test_a_transaction_is_one_verb_at_its_commit_and_none_after_a_rollback(
         with pytest.raises(psycopg.errors.UndefinedTable):
             connection.execute("TABLE v")  # it is not there yet
         connection.commit()  # of a transaction that has failed
-        with pytest.raises(psycopg.errors.InFailedSqlTransaction), connection.transaction():
+        with pytest.raises(psycopg.errors.InvalidSavepointSpecification), connection.transaction():
             connection.execute("ROLLBACK TO nobody")
         assert verbs.calls == []
 

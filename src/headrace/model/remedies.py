@@ -434,6 +434,10 @@ REMEDIES: dict[str, Remedy] = {
         "A view that a prepared statement reads was edited since.",
         "Prepare the statement anew; a new connection does.",
     ),
+    "psql.savepoint": Remedy(
+        "`ROLLBACK TO` or `RELEASE` names a savepoint that this transaction has not, or not any more.",
+        "`SAVEPOINT name` makes one; it ends with its transaction.",
+    ),
     "psql.transaction": Remedy(
         "A statement of this transaction failed before.",
         "ROLLBACK, then begin anew; savepoints keep a failure to themselves.",

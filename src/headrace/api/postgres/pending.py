@@ -27,14 +27,14 @@ class Pending:
         self.changes.append(change)
 
     def savepoint(self, statement: Savepoint) -> None:
-        """A new one, or back to one, or one is forgotten. Raises ``psql.transaction`` where there is none."""
+        """A new one, or back to one, or one is forgotten. Raises ``psql.savepoint`` where there is none."""
         if statement.tag == "SAVEPOINT":
             self._savepoints.append((statement.name, len(self.changes)))
             return
         places = [place for place, (name, _) in enumerate(self._savepoints) if name == statement.name]
         if not places:
             raise HeadraceError(
-                "psql.transaction", f"there is no savepoint '{statement.name}'", next="SAVEPOINT name begins one"
+                "psql.savepoint", f"there is no savepoint '{statement.name}'", next="SAVEPOINT name begins one"
             )
         back = statement.tag == "ROLLBACK"
         if back:
