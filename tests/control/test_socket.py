@@ -37,7 +37,6 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.error: BaseException | None = None
 
     def plan(self, project: Project) -> dict[str, Any]:
         self.calls.append(("plan", [view.name for view in project.views]))
@@ -53,8 +52,6 @@ class Recorder:
 
     def sql(self, text: str) -> pa.Table:
         self.calls.append(("sql", text))
-        if text == "SELECT lost":
-            raise ConnectionError("Spark is gone")
         return pa.table({"n": [1, 2, 3], "d": pa.array([Decimal("1.50"), None, Decimal("-2.00")])})
 
     def verify(self, views: list[str] | None, on_progress: verbs.Progress | None = None) -> dict[str, Any]:
@@ -390,18 +387,6 @@ def test_too_many_calls_are_told_to_come_back(folder: Path, monkeypatch: pytest.
             socket.request(folder, "x", {})
         go.set()
         first.join()
-
-
-def test_what_the_pipeline_ends_by_is_what_a_verb_fails_with(folder: Path) -> None:
-    recorder = Recorder()
-    with serving(folder, recorder):
-        for ended, code in (
-            (None, "internal"), (ValueError("no"), "internal"), (HeadraceError("state.full", "full"), "state.full")
-        ):  # fmt: skip
-            recorder.error = ended
-            with pytest.raises(HeadraceError) as caught:
-                ask(folder, "sql", sql="SELECT lost")
-            assert caught.value.code == code
 
 
 def test_a_call_during_the_start_waits_for_it(folder: Path) -> None:
