@@ -220,10 +220,13 @@ def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
     monkeypatch.setattr(reads, "_running", threading.BoundedSemaphore(1))
     by_time = "/api/views/sums/series?time=n&every=1h"
     with reads._running:
-        for busy in (client.post("/api/sql", json={"sql": "SELECT 1"}), client.get(by_time)):
+        large, page = (client.get(f"/api/views/sums/rows?limit={n}") for n in (reads.PAGE_ROWS + 1, reads.PAGE_ROWS))
+        assert page.status_code == 200
+        for busy in (client.post("/api/sql", json={"sql": "SELECT 1"}), client.get(by_time), large):
             assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (503, "wait.busy", "1")
     assert client.get(by_time).json()["code"] == "query.filter"  # n is no time; it leaves its place all the same
     assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
+    assert client.get(f"/api/views/sums/rows?limit={reads.PAGE_ROWS + 1}").status_code == 200
     long = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
     late = client.post("/api/sql", json={"sql": long, "seconds": 0.3})
     assert (late.status_code, late.json()["code"]) == (504, "query.timeout")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -162,6 +163,22 @@ def test_no_answer_tells_a_limited_token_a_name_that_it_does_not_reach(served: S
         assert (known["reads"], known["sinks"]) == (["orders"], ["store"])
         assert [row["row"] for row in known["failing"]] == [{"id": 7}, {"id": 8}, None]
         assert whole["failing"] == known["failing"][1:]
+
+
+def test_a_limited_token_is_told_that_a_view_has_failed_and_not_by_what(served: Site, published: Published) -> None:
+    """The reason names what the view reads, and quotes its rows."""
+    reason = "view sums fails on table orders, row {id: 7}: [DIVIDE_BY_ZERO]"
+    record = published.catalog.views()["sums"]
+    published.catalog.put_view(replace(record, state="failed", reason=reason))
+    token = served.tokens.create("limited", Role.VIEWER, ["sums"])[1]
+    with served.client() as owner, served.client(token) as client:
+        for asked, why in ((owner, reason), (client, "it has failed")):
+            assert asked.get("/api/views/sums").json()["reason"] == why
+            assert asked.get("/api/views/sums/rows").json()["stale"] == {"sums": why}
+            assert asked.post("/api/sql", json={"sql": "SELECT * FROM sums"}).json()["stale"] == {"sums": why}
+            assert asked.get("/api/views/sums/search?q=id:3").json()["reason"] == why
+        for path in ("views", "views/sums", "views/sums/rows", "views/sums/search?q=id:3"):
+            assert "orders" not in client.get(f"/api/{path}").text, path
 
 
 def test_a_token_that_is_revoked_opens_nothing_from_the_next_request_on(served: Site) -> None:

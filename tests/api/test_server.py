@@ -6,6 +6,7 @@ Method: the part that `headrace up` starts, without a pipeline, asked by real HT
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import stat
 import subprocess
@@ -22,9 +23,12 @@ import pytest
 
 from headrace.api import server
 from headrace.api.server import Servers
+from headrace.control import doctor
+from headrace.control.socket import ControlServer
 from headrace.model.definition import ApiSettings, Project, PsqlSettings, Settings
 from headrace.model.errors import HeadraceError
 from headrace.testing.ports import free_port
+from headrace.web.server import ServerThread
 from published_view import Published
 
 
@@ -135,6 +139,76 @@ def test_one_that_was_killed_is_followed_by_another_and_none_outlives_the_projec
         beside.close()
 
 
+def test_one_that_hangs_is_ended_told_and_followed_by_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HUNG_S", 5.0)
+    beside, told = made(folder, port=0)
+    beside.listen()
+    beside.begin(None)
+    url = f"{told[0]['url']}/api/health"
+    try:
+        assert httpx.get(url, timeout=30).json()["status"] == "ok"
+        first = beside._process
+        assert first is not None
+        time.sleep(6)  # it gives signs of life while nobody asks
+        assert first.poll() is None
+        first.send_signal(signal.SIGSTOP)
+        assert httpx.get(url, timeout=30).json()["status"] == "ok"
+        second = beside._process
+        assert second is not None and second.pid != first.pid and first.returncode == -signal.SIGKILL
+        text = "what serves has not answered for 5 s and was ended"
+        assert [event["text"] for event in told[1:]] == [f"{text}; it begins anew, in 1 s or later"]
+        with ControlServer(folder, lambda verb, arguments, progress: {"sources": []}):
+            examined = doctor.run(folder, quick=True)["examined"]
+        (found,) = [finding for one in examined for finding in one["findings"] if "begun anew" in finding["what"]]
+        assert (found["state"], found["what"]) == (
+            "warning", "what serves the page, the API and psql has begun anew, 1 in all"
+        )  # fmt: skip
+        assert found["why"].endswith(f": {text}")
+    finally:
+        beside.close()
+    assert not (folder / ".headrace/api.json").exists()
+
+
+def test_a_disk_that_refuses_is_told_as_why_it_cannot_begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "AGAIN_S", 0.1)
+    (folder / ".headrace/access.db").symlink_to("/dev/full")
+    beside, told = made(folder, port=0, auth="none")
+    beside.listen()
+    beside.begin(None)
+    try:
+        with socket.create_connection(beside._listeners["api"].getsockname()):
+            end = time.monotonic() + 20
+            while len(told) < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            (folder / ".headrace/access.db").unlink()
+        why = f"no space is left on the disk: {folder}/.headrace: database or disk is full"
+        assert told[1]["text"] == f"what serves has ended: {why}; it begins anew, in 0.1 s or later"
+        assert httpx.get(f"{told[0]['url']}/api/health", timeout=20).json()["status"] == "ok"
+    finally:
+        beside.close()
+
+
+def test_no_sign_of_life_comes_of_a_loop_that_hangs() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        time.sleep(2.5)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    signs: list[float] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        served = ServerThread(app, listener, alive=lambda: signs.append(time.monotonic()))
+        try:
+            began = time.monotonic()
+            assert httpx.get(f"http://127.0.0.1:{served.port}/", timeout=20).status_code == 204
+            ended = time.monotonic()
+            while not signs or signs[-1] < ended:
+                time.sleep(0.05)
+        finally:
+            served.close()
+    during = [at for at in signs if began + 1.1 < at < ended]
+    assert during == [] and len(signs) >= 2
+
+
 def test_one_that_cannot_begin_is_tried_again_less_and_less_often(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +259,7 @@ def test_the_process_ends_when_it_answers_no_more_and_whatever_hangs(folder: Pat
         }  # fmt: skip
         process = subprocess.Popen(
             [sys.executable, "-c", CHILD.format(broken=broken)], pass_fds=[listener.fileno()],
-            stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdin is not None and process.stderr is not None
         process.stdin.write(json.dumps(told) + "\n")

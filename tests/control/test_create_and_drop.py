@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.catalog.project import read
-from headrace.control import create, drop
+from headrace.control import create, define, drop
 from headrace.control.running import PipelineVerbs, Running
 from headrace.engine.heard import Heard
 from headrace.model.definition import Project
@@ -103,8 +103,7 @@ def test_files_are_as_before_when_it_is_refused_or_fails(pipeline: Planned) -> N
     refused("internal", lambda: made(pipeline, "view", "new", "SELECT 2"))
     refused("internal", lambda: made(pipeline, "view", "SUMS", "SELECT 2", replace=True))
     refused("internal", lambda: verb(drop.run, pipeline, sink="store"))
-    at_work = ("shop", "sums", "store")  # is applied again after each
-    assert pipeline.applied == [("shop", "new", "sums", "store"), at_work, at_work, at_work, ("shop", "sums"), at_work]
+    assert pipeline.applied == [("shop", "new", "sums", "store"), ("shop", "sums", "store"), ("shop", "sums")]
 
 
 def test_a_file_keeps_its_mode_and_a_new_one_of_a_connector_is_its_owners(pipeline: Planned) -> None:
@@ -202,3 +201,38 @@ def test_a_sink_that_is_waited_for_stays(pipeline: Planned, project: ProjectFold
     project.settings()
     assert verb(drop.run, pipeline, sink="STORE")["kept"] == "sinks/store.yaml.dropped"
     assert not read(project.path).sinks
+
+
+def test_several_are_planned_and_taken_as_one_or_refused_as_one(pipeline: Planned) -> None:
+    def defined(*changes: dict[str, Any]) -> dict[str, Any]:
+        return verb(define.run, pipeline, changes=changes)
+
+    path = pipeline.project.path
+    a, b = ({"kind": "view", "name": name, "text": f"SELECT 2 AS {name}\n"} for name in "ab")
+    drop_store = {"kind": "sink", "name": "STORE"}
+    before = files(path)
+    for code, refuses, changes in (
+        ("sql.refused", {"b"}, (a, b)),
+        ("definition.exists", set(), (a, {**b, "name": "sums"})),
+        ("view.unknown", set(), (a, {"kind": "view", "name": "nobody"})),
+        ("view.has_readers", {"sums"}, (a, drop_store)),
+    ):
+        pipeline.refuses = refuses
+        with pytest.raises(HeadraceError) as error:
+            defined(*changes)
+        assert (error.value.code, files(path), pipeline.applied) == (code, before, []), code
+    pipeline.refuses, pipeline.fault = set(), HeadraceError("internal", "no")
+    with pytest.raises(HeadraceError):
+        defined(a, {**b, "name": "sums", "replace": True}, drop_store)
+    assert files(path) == before
+    pipeline.fault, pipeline.applied = None, []
+    answer = defined(
+        a, {"kind": "view", "name": "a"}, {**a, "text": "SELECT 3 AS a"}, b, drop_store,
+        {"kind": "view", "name": "b"}, {"kind": "view", "name": "b", "existing_only": True},
+    )  # fmt: skip
+    assert pipeline.applied == [("shop", "a", "sums")]
+    assert [told["done"] for told in answer["done"]] == [True] * 6 + [False]
+    assert [told.get("kept") for told in answer["done"]] == [None] * 4 + ["sinks/store.yaml.dropped", None, None]
+    assert (path / "views/a.sql").read_text() == "SELECT 3 AS a"
+    assert sorted(file.name for file in path.glob("*s/*")) == ["a.sql", "shop.yaml", "store.yaml.dropped", "sums.sql"]
+    assert answer["notices"] == ["slow"]

@@ -33,7 +33,7 @@ from headrace.model.errors import HeadraceError
 class Recorder:
     """Answers as a pipeline does, and records the calls."""
 
-    tell = Heard(None)
+    tell, error = Heard(None), None
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []

@@ -42,7 +42,7 @@ def again(at_work: Running, **settings: Any) -> dict[str, str]:
     at_work.kill()
     at_work.project = replace(at_work.project, settings=replace(at_work.project.settings, **settings))
     at_work.pipeline = at_work._opened()
-    changes = at_work.pipeline.carry_out(at_work.project)["changes"]
+    changes = at_work.pipeline.definitions.carry_out(at_work.project)["changes"]
     return {c["name"]: c["reason"] for c in changes if c["kind"] == "view" and c["action"] == "replace"}
 
 

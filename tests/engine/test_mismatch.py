@@ -53,7 +53,7 @@ def restarted(shop: Running) -> None:
     shop.kill()
     run._open.clear()  # another process has no file open yet
     shop.pipeline = shop._opened()
-    shop.pipeline.carry_out(shop.project)
+    shop.pipeline.definitions.carry_out(shop.project)
 
 
 def test_it_is_built_again_with_its_readers_and_the_rest_goes_on(shop: Running) -> None:

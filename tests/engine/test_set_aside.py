@@ -279,4 +279,4 @@ def with_policy(shop: Running, policy: str) -> None:
     shop.project = replace(shop.project, sources=(source,))
     shop.kill()
     shop.pipeline = shop._opened()
-    shop.pipeline.carry_out(shop.project)
+    shop.pipeline.definitions.carry_out(shop.project)

@@ -15,7 +15,9 @@ from headrace.governance.roles import RULES, Action, Role
 from headrace.model.errors import HeadraceError
 
 VIEWER = "read show sql wait status frontier top explain lineage"
-EDITOR = "plan apply create drop quarantine_fix quarantine_replay quarantine_drop query_add query_change query_remove"
+EDITOR = (
+    "plan apply create define drop quarantine_fix quarantine_replay quarantine_drop query_add query_change query_remove"
+)
 OPERATOR = "sink_pause sink_resume alert_replay alert_drop group_create group_drop group_dead_replay group_dead_drop verify profile rebuild repair log_retain log_compact backup migrate stop"
 ADMIN = "connector token_list token_create token_revoke audit"
 MAY = {

@@ -18,6 +18,7 @@ import pytest
 
 from headrace.api.postgres.defining import ASKING
 from headrace.api.postgres.password import passwords
+from headrace.api.postgres.pending import CHANGES
 from headrace.api.postgres.server import PostgresServer
 from headrace.governance.access import Access
 from headrace.governance.audit import AuditLog, Wanted
@@ -28,6 +29,10 @@ from psql_project import Views, connect, serving
 ANSWERS: dict[str, dict[str, Any]] = {
     "create": {"notices": ["replace view others: why"]},
     "drop": {"kept": "views/sums.sql.dropped"},
+    "define": {
+        "done": [{"notices": ["v: slow"]}, {"notices": []}, {"kept": "views/sums.sql.dropped", "notices": []}],
+        "notices": ["replace view others: why"],
+    },
     "explain": {"text": "aggregate  by id\n  read  raw"},
 }
 
@@ -169,11 +174,98 @@ def test_connectors_take_an_admin_and_a_view_or_a_new_query_an_editor(views: Vie
         access.close()
 
 
-def test_within_a_transaction_it_is_refused_and_nothing_is_asked(verbs: Verbs, served: PostgresServer) -> None:
-    with connect(served) as connection:
-        for statement in ("CREATE VIEW v AS SELECT 1 AS a", "DROP VIEW sums"):
-            connection.execute("SELECT 1")
-            with pytest.raises(psycopg.errors.ActiveSqlTransaction):
-                connection.execute(statement.encode())
-            connection.rollback()
-    assert verbs.calls == []
+def test_a_transaction_is_one_verb_at_its_commit_and_none_after_a_rollback(
+    views: Views, verbs: Verbs, served: PostgresServer
+) -> None:
+    notices: list[str | None] = []
+    view = {"kind": "view", "text": "SELECT 1 AS a\n", "replace": False, "missing_only": False}
+    with connect(served) as connection:  # begins a transaction by itself
+        connection.add_notice_handler(lambda told: notices.append(told.message_primary))
+        assert connection.execute("CREATE VIEW v AS SELECT 1 AS a").statusmessage == "CREATE VIEW"
+        connection.rollback()
+        connection.execute("CREATE VIEW v AS SELECT 1 AS a")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            connection.execute("TABLE v")  # it is not there yet
+        connection.commit()  # of a transaction that has failed
+        with pytest.raises(psycopg.errors.InvalidSavepointSpecification), connection.transaction():
+            connection.execute("ROLLBACK TO nobody")
+        assert verbs.calls == []
+
+        connection.execute("CREATE VIEW v AS SELECT 1 AS a")
+        with pytest.raises(psycopg.errors.SyntaxError), connection.transaction():  # within it: a savepoint
+            connection.execute("CREATE VIEW x AS SELECT 1 AS a")
+            connection.execute("CREATE VIEW")
+        with connection.transaction():
+            connection.execute("CREATE VIEW w AS SELECT 1 AS a")
+        connection.execute("DROP VIEW IF EXISTS sums")
+        connection.commit()
+        changes = [{**view, "name": "v"}, {**view, "name": "w"}]
+        dropped = {"kind": "view", "name": "sums", "existing_only": True}
+        assert verbs.calls == [("define", {"changes": [*changes, dropped]})]
+        assert notices == ["v: slow", "its file is kept as views/sums.sql.dropped", "replace view others: why"]
+        connection.execute("CREATE VIEW v AS SELECT 1 AS a")
+        connection.commit()
+        assert verbs.calls[1:] == [("create", {**view, "name": "v"})]
+
+        verbs.fault = HeadraceError("sql.unknown_column", "no")
+        connection.execute("CREATE VIEW v AS SELECT 1 AS a")
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            connection.commit()
+        verbs.fault = None
+        assert connection.execute("SELECT n FROM sums").fetchall() == [(10,)]  # the transaction has ended
+    entries = AuditLog(views.state).recent(Wanted(outcome="done"), 10)[0]
+    assert {(entry["action"], entry["relation"]) for entry in entries} == {
+        ("create", "v"), ("create", "w"), ("drop", "sums")
+    }  # fmt: skip
+
+
+def test_definitions_of_one_text_are_one_verb(verbs: Verbs, served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        done = connection.execute("CREATE VIEW v AS SELECT 1 AS a; DROP VIEW w; DROP VIEW u; SELECT n FROM sums")
+        tags = [done.statusmessage]
+        while done.nextset():
+            tags.append(done.statusmessage)
+        assert tags == ["CREATE VIEW", "DROP VIEW", "DROP VIEW", "SELECT 1"]
+        assert [(verb, len(arguments["changes"])) for verb, arguments in verbs.calls] == [("define", 3)]
+        with pytest.raises(psycopg.errors.SyntaxError):
+            connection.execute("CREATE VIEW v AS SELECT 1 AS a; CREATE VIEW")
+        with pytest.raises(psycopg.errors.SyntaxError):
+            connection.execute("BEGIN; CREATE VIEW v AS SELECT 1 AS a; CREATE VIEW; COMMIT")
+        connection.execute("ROLLBACK")
+        assert len(verbs.calls) == 1
+        with pytest.raises(psycopg.errors.TooManyConnections):
+            connection.execute("BEGIN" + "; DROP VIEW w" * (CHANGES + 1))
+        assert len(verbs.calls) == 1
+
+
+def test_secrets_in_plain_text_are_shown_to_who_may_write_them(views: Views, verbs: Verbs) -> None:
+    (views.folder / "sinks").mkdir()
+    (views.folder / "sinks/hook.yaml").write_text(
+        "type: webhook\nurl: https://hooks.example/T0/secret1\nsecret: [file:key, secret2]\n"
+        "headers: {Authorization: secret3, X-Team: 'env:TEAM'}\nallow: [hooks.example]\nviews: [sums]\n"
+    )
+    (views.folder / "sources").mkdir()
+    (views.folder / "sources/shop.yaml").write_text(
+        "type: postgres\ndsn: postgresql://a:secret4@db/shop\npassword: 'env:PASSWORD'\ntables: {url: public.url}\n"
+    )
+    access = Access(views.state)
+    try:
+        tokens = {role: access.tokens.create(f"a_{role}", role)[1] for role in (Role.EDITOR, Role.ADMIN)}
+        with serving(views, passwords(access), call=verbs) as server:
+            shown = {}
+            for role, token in tokens.items():
+                with connect(server, autocommit=True, password=token) as connection:
+                    found = [connection.execute(f"SHOW CREATE {what}".encode()).fetchall()[0][1] for what in (
+                        "SINK hook", "SOURCE shop"
+                    )]  # fmt: skip
+                    shown[role] = "\n".join(found)
+    finally:
+        access.close()
+    assert all(f"secret{n}" in shown[Role.ADMIN] for n in (1, 2, 3, 4))
+    assert [n for n in (1, 2, 3, 4) if f"secret{n}" in shown[Role.EDITOR]] == []
+    assert shown[Role.EDITOR] == (
+        "CREATE SINK hook FROM sums INTO webhook (\n  url = '********',\n  secret = ['file:key', '********'],\n"
+        "  headers = (\"Authorization\" = '********', \"X-Team\" = 'env:TEAM'),\n  allow = ['hooks.example']\n)\n"
+        "CREATE SOURCE shop FROM postgres (\n  dsn = '********',\n  password = 'env:PASSWORD',\n"
+        "  tables = (url = 'public.url')\n)"
+    )

@@ -154,7 +154,9 @@ def test_what_is_refused_leaves_nothing_behind(shop: Shop) -> None:
         ("CREATE TABLE t (a int)", "0A000", "CREATE SOURCE name FROM http"),
         ("ALTER VIEW sums RENAME TO x", "0A000", "CREATE OR REPLACE VIEW"),
         ("INSERT INTO sums VALUES ('x', 1)", "25006", "fed by their sources"),
-        ("BEGIN; CREATE VIEW x AS SELECT area FROM sales", "25001", "COMMIT or ROLLBACK first"),
+        ("CREATE VIEW x AS SELECT area FROM sales; CREATE VIEW y AS SELECT nope FROM x", "42703", "nope"),
+        ("CREATE VIEW y AS SELECT a FROM sums; CREATE OR REPLACE VIEW sums AS SELECT 1 AS a", "2BP01", "large"),
+        ("BEGIN; CREATE VIEW x AS SELECT area FROM sales; DROP VIEW sums; COMMIT", "2BP01", "delivered by store"),
     ):
         error = shop.refused(statement)
         assert state in error and said in error, (statement, error)
@@ -271,8 +273,35 @@ def test_a_driver_changes_definitions_by_the_extended_protocol(shop: Shop) -> No
         with pytest.raises(psycopg.errors.FeatureNotSupported, match="no parameters"):
             connection.execute("CREATE VIEW x AS SELECT area FROM sales WHERE n = %s", (1,))
         assert connection.execute("DROP VIEW areas", prepare=True).statusmessage == "DROP VIEW"
-    with psycopg.connect(where) as connection, pytest.raises(psycopg.errors.ActiveSqlTransaction):
+
+
+@pytest.mark.spark
+def test_definitions_of_a_transaction_are_taken_at_its_commit_all_or_none(shop: Shop) -> None:
+    """As a driver begins one by itself; read from one another, in any order."""
+    where = f"host=127.0.0.1 port={shop.port} user=ada dbname=shop password={shop.owner}"
+    before = shop.files()
+    with psycopg.connect(where) as connection:
         connection.execute("CREATE VIEW x AS SELECT area FROM sales")
+        connection.rollback()
+        connection.execute("CREATE VIEW x AS SELECT area FROM sales")
+        connection.execute("CREATE VIEW y AS SELECT nope FROM x")
+        with pytest.raises(psycopg.errors.UndefinedColumn, match="nope"):
+            connection.commit()
+        assert shop.files() == before
+        connection.execute("CREATE VIEW most AS SELECT max(n) AS n FROM counted")
+        connection.execute("CREATE VIEW counted AS SELECT area, count(*) AS n FROM sales GROUP BY area")
+        connection.execute("CREATE SINK other FROM most INTO duckdb (path = 'other.duckdb')")
+        assert shop.files() == before
+        connection.commit()
+        assert connection.execute("TABLE most").fetchall() == [(2,)]
+        connection.commit()
+        assert shop.files().keys() - before.keys() == {"sinks/other.yaml", "views/counted.sql", "views/most.sql"}
+        for statement in ("DROP VIEW counted", "DROP VIEW most", "DROP SINK other"):
+            connection.execute(statement.encode())
+        connection.commit()
+        assert connection.execute("SHOW VIEWS").fetchall() == [("large", "live"), ("sums", "live")]
+    dropped = {f"{file}.dropped" for file in ("sinks/other.yaml", "views/counted.sql", "views/most.sql")}
+    assert shop.files().keys() - before.keys() == dropped
 
 
 READS = {"SHOW VIEWS", "SHOW TABLES", "SHOW CREATE VIEW sums", "SHOW COLUMNS FROM sums"}
@@ -337,6 +366,8 @@ def test_the_command_line_takes_the_same_statements(shop: Shop) -> None:
     assert [row[0] for row in shown["rows"]] == ["large", "one", "sums", "two"]
     assert run("SHOW CREATE VIEW two").stdout == "CREATE VIEW two AS\nSELECT area FROM one\n"
     assert run("EXPLAIN one").stdout.strip() == shop.ask("EXPLAIN one")
+    refused = run("BEGIN; CREATE VIEW three AS SELECT area FROM sums; DROP VIEW one; COMMIT")
+    assert refused.returncode == 1 and "view.has_readers" in refused.stderr and "views/three.sql" not in shop.files()
     refused = run("DROP VIEW one")
     assert refused.returncode == 1 and "view.has_readers" in refused.stderr
     assert run("DROP VIEW two; DROP VIEW one").stdout.splitlines() == [

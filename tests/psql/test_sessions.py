@@ -19,7 +19,8 @@ from pygwire.messages import CancelRequest
 
 from headrace.api.postgres.reading import Asker
 from headrace.api.postgres.server import PostgresServer
-from headrace.governance.principal import ANYONE
+from headrace.governance.principal import ANYONE, Principal
+from headrace.governance.roles import Role
 from headrace.model.errors import HeadraceError
 from psql_project import Views, connect, serving
 
@@ -220,7 +221,16 @@ def test_a_view_that_is_behind_is_told_of_in_a_notice(views: Views, served: Post
     with connect(served, autocommit=True) as connection:
         connection.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
         connection.execute("SELECT * FROM others")
-    assert notices == ["view others is behind: Division by zero"]
+        limited = Principal("dashboard", Role.VIEWER, ("others",))
+        with (
+            serving(views, lambda user, *_: Asker(user, lambda: limited.reaches, lambda: limited, "")) as narrow,
+            connect(narrow, password="x", autocommit=True) as other,
+        ):
+            other.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
+            other.execute("SELECT * FROM others")
+            told = other.execute("SELECT description FROM pg_catalog.pg_description").fetchall()
+    assert notices == ["view others is behind: Division by zero", "view others is behind: it has failed"]
+    assert told == [("stale: it has failed",)]
 
 
 def test_settings_are_shown_set_and_reset(served: PostgresServer) -> None:

@@ -191,7 +191,7 @@ class Running:
     def reopen(self, *, anew: bool = True) -> None:
         self.kill()
         self.pipeline = self._opened(anew)
-        self.pipeline.carry_out(self.project)
+        self.pipeline.definitions.carry_out(self.project)
         assert not any(MISMATCH in str(event) for event in self.events), self.events
 
 

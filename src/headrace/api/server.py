@@ -16,13 +16,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
-from headrace.catalog.project import FILE, STATE
+from headrace.catalog.project import ADDRESS, FILE, STATE
 from headrace.governance.access import Access
 from headrace.model.definition import ApiSettings, Project, PsqlSettings
 from headrace.model.errors import HeadraceError
@@ -32,10 +33,11 @@ from headrace.web.listening import listen
 PORT = 7070
 SEND_BYTES = 128 << 10  # a thousand who follow views and stand still are to cost little
 TOKEN = Path(STATE) / "tokens" / "api"
-ADDRESS = Path(STATE) / "api.json"
 END_S = 10.0  # a process that has not ended by itself by then is ended
 AGAIN_S, AGAIN_MAX_S = 1.0, 30.0  # between one that ended by itself and the next: twice as long after each
 LIVED_S = 30.0  # one that has lived for so long is no start that failed
+SIGN, SIGN_S = b"\0", 1.0  # of a process that is at work, and how often
+HUNG_S, STARTING_S = 20.0, 120.0  # one that has given none for so long is ended; the first takes longer
 
 
 class Servers:
@@ -43,7 +45,7 @@ class Servers:
     ``psql.started``.
 
     It listens from the start; the process that answers begins with the first connection: who asks nothing pays nothing.
-    One that ends by a fault takes nothing along, and the next connection has another.
+    One that ends by a fault, or hangs, takes nothing along, and the next connection has another.
     """
 
     def __init__(self, project: Project, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -55,6 +57,7 @@ class Servers:
         self._closing, self._closed = socket.socketpair()  # what is read becomes ready once the other end is closed
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._told: dict[str, Any] = {"pid": os.getpid()}  # what ADDRESS says
         self._thread: threading.Thread | None = None
         self._ending = False
 
@@ -92,7 +95,8 @@ class Servers:
         path, is_open = self._project.path, settings.auth == "none"
         scheme = "https" if self._encrypted["api"] else "http"
         url = f"{scheme}://{_host(settings.host)}:{self._listeners['api'].getsockname()[1]}"
-        _write(path / ADDRESS, {"url": url, "pid": os.getpid()})
+        self._told["url"] = url
+        _write(path / ADDRESS, self._told)
         where = {} if is_open else {"token_file": str(path / TOKEN)}
         text = f"the page and the API: {url}" + ("" if is_open else f"  token in {TOKEN}")
         self._tell({"event": "api.started", "url": url, **where, "text": text})
@@ -109,19 +113,25 @@ class Servers:
             except OSError as error:  # no memory, say, or too many processes: it may pass
                 text = f"what serves cannot begin: {error.strerror or error}"
             else:
-                text = f"what serves has ended with exit status {process.wait()}"
+                text = _end_of(process)
                 _close_input(process)
             if self._ending:
                 return
             again_s = AGAIN_S if time.monotonic() - began >= LIVED_S else again_s
-            self._tell({"event": "api.failed", "text": f"{text}; it begins anew, in {again_s:g} s or later"})
+            self._failed(text, again_s)
             if select.select([closed], [], [], again_s)[0]:
                 return
             again_s = min(2 * again_s, AGAIN_MAX_S)
 
+    def _failed(self, text: str, again_s: float) -> None:
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._told |= {"failures": self._told.get("failures", 0) + 1, "failed_at": at, "failure": text}
+        self._tell({"event": "api.failed", "text": f"{text}; it begins anew, in {again_s:g} s or later"})
+        with contextlib.suppress(OSError):  # a full disk: it has been told
+            _write(self._project.path / ADDRESS, self._told)
+
     def close(self) -> None:
         """May be called at any point, also twice."""
-        (self._project.path / ADDRESS).unlink(missing_ok=True)
         with self._lock:
             self._ending = True
         self._closing.close()
@@ -129,6 +139,7 @@ class Servers:
             _end(self._process)
         if self._thread is not None:
             self._thread.join()
+        (self._project.path / ADDRESS).unlink(missing_ok=True)
         for listener in self._listeners.values():
             listener.close()
         self._closed.close()
@@ -138,7 +149,7 @@ class Servers:
 def _process(
     project: Project, listeners: dict[str, socket.socket], encrypted: dict[str, tls.Files | None]
 ) -> subprocess.Popen[bytes]:
-    """``headrace.api.serving``: it has the listeners, and ends with its standard input."""
+    """``headrace.api.serving``: it has the listeners, ends with its standard input, and gives signs of life."""
     numbers = {name: listener.fileno() for name, listener in listeners.items()}
     settings = project.settings
     told = {
@@ -148,13 +159,34 @@ def _process(
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "headrace.api.serving"],  # -P: nothing is imported from the folder it begins in
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=tuple(numbers.values()),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=tuple(numbers.values()),
     )  # fmt: skip
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):  # it has ended already, and is seen to have
         process.stdin.write(orjson.dumps(told) + b"\n")
         process.stdin.flush()
     return process
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> str:
+    """How it has ended; one that gives no sign of life is ended.
+
+    Time is counted by looks in vain: where all of it was stopped for a while, this one has not looked either.
+    """
+    assert process.stdout is not None
+    silent_s, bound_s, why = 0.0, STARTING_S, b""
+    with process.stdout as signs:
+        while silent_s < bound_s:
+            if not select.select([signs], [], [], SIGN_S)[0]:
+                silent_s += SIGN_S
+            elif said := os.read(signs.fileno(), 4096):
+                silent_s, bound_s, why = 0.0, HUNG_S, said.replace(SIGN, b"")
+            else:
+                status = process.wait()
+                return f"what serves has ended{f': {why.decode()}' if why else f' with exit status {status}'}"
+    process.kill()
+    process.wait()
+    return f"what serves has not answered for {bound_s:g} s and was ended"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,17 +2,20 @@
 
 ``python -m headrace.api.serving``, run by ``server``: the first line of its standard input says what to serve and on
 which open sockets. It ends when that input ends, so also with a process that was killed; and by itself,
-to be begun anew, when what answers HTTP has ended.
+to be begun anew, when what answers HTTP has ended. On its standard output it gives signs of life: who runs it ends it
+when it hangs; and tells why it cannot begin.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
 import select
 import signal
 import socket
+import sqlite3
 import sys
 import threading
 from contextlib import ExitStack
@@ -25,7 +28,7 @@ import orjson
 from headrace.api.app import make_app
 from headrace.api.bells import Bells
 from headrace.api.project import Served
-from headrace.api.server import END_S
+from headrace.api.server import END_S, SIGN
 from headrace.api.who import Gate
 from headrace.catalog.project import STATE
 from headrace.control.socket import request
@@ -50,13 +53,32 @@ def main() -> None:
     told = orjson.loads(sys.stdin.buffer.readline())
     listeners = {name: socket.socket(fileno=number) for name, number in told["listeners"].items()}
     with ExitStack() as ends:
-        server = _serve(ends, told, listeners)
+        try:
+            server = _serve(ends, told, listeners)
+        except (OSError, sqlite3.Error) as error:  # of a full disk, say: who runs it tells why, and begins another
+            os.write(sys.stdout.fileno(), _why(error, Path(told["path"])).encode())
+            sys.exit(1)
         ends.callback(_end_in_time)
         gc.collect()
         gc.freeze()  # to go over all modules again and again is a pause of tens of milliseconds
         while not select.select([sys.stdin], [], [], LOOK_S)[0]:
-            if server is not None and server.ended:
+            if server is None:
+                _alive()
+            elif server.ended:
                 sys.exit("what answers HTTP has ended by itself")
+
+
+def _why(error: Exception, folder: Path) -> str:
+    from headrace.engine.disk import refusal
+
+    known = refusal(error, folder / STATE)
+    return f"{known.what}: {known.where}: {known.why}" if known else f"{type(error).__name__}: {error}"
+
+
+def _alive() -> None:
+    """A sign of life. Where HTTP is answered its loop gives it, so that none comes once that hangs."""
+    with contextlib.suppress(OSError):  # nobody takes them: it ends soon
+        os.write(sys.stdout.fileno(), SIGN)
 
 
 def _end_in_time() -> None:
@@ -80,7 +102,7 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         ends.callback(live.close)
         gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
         app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
-        server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"])
+        server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"], _alive)
         ends.callback(server.close)
         ends.callback(live.end)
     if "psql" in listeners:

@@ -18,7 +18,7 @@ from headrace.model.errors import HeadraceError
 
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
 _SAFE = ("GET", "HEAD")
-_NAMING = ("view.unknown", "source.no_table", "quarantine.unknown")  # tell of other names, or of what was
+_NAMING = ("view.unknown", "view.failed", "source.no_table", "quarantine.unknown")  # tell of other names, or what was
 
 
 @dataclass(frozen=True, slots=True)

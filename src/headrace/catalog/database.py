@@ -91,13 +91,7 @@ class Database:
         self._home = f"{self.folder}/"
         self._mark = Mark(path)
         self._counts = False  # whether transactions are counted: not before layout 9
-        if read_only and not path.exists():
-            raise HeadraceError(
-                "project.not_running", "this project has not run yet", where=str(path), next="headrace up"
-            )
-        target = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        self._db = sqlite3.connect(target, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
-        self._db.execute("pragma busy_timeout=30000")
+        self._db = _reading(path) if read_only else _opened(path, "rwc")
         self._check(path)
         if not read_only:
             self._db.execute("pragma journal_mode=wal")
@@ -283,3 +277,32 @@ class Database:
 
 def _text(crc: int) -> str:
     return f"{crc:08x}" if crc else ""
+
+
+def _opened(path: Path, mode: str) -> sqlite3.Connection:
+    target = f"{path.absolute().as_uri()}?mode={mode}"
+    db = sqlite3.connect(target, uri=True, check_same_thread=False, isolation_level=None, timeout=30)
+    db.execute("pragma busy_timeout=30000")
+    return db
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    """To read alone. SQLite keeps a file beside its own for that too, and a disk may have no room for it, or take
+    nothing: then what a catalogue holds that nobody has open is read into memory."""
+    if not path.exists() or path.stat().st_size == 0:  # a full disk had no room for a first start
+        raise HeadraceError("project.not_running", "this project has not run yet", where=str(path), next="headrace up")
+    db = _opened(path, "ro")
+    try:
+        db.execute("select count(*) from sqlite_master")
+    except sqlite3.OperationalError:
+        beside = path.with_name(f"{path.name}-wal")
+        db.close()
+        if beside.exists() and beside.stat().st_size:
+            raise
+        image = bytearray(path.read_bytes())
+        image[18:20] = b"\1\1"  # written and read without a log of its own, as memory is
+        db = _opened(Path("/"), "memory")
+        db.deserialize(bytes(image))
+    except sqlite3.DatabaseError:
+        pass  # what is damaged is told by who checks it
+    return db

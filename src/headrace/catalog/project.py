@@ -29,6 +29,7 @@ from headrace.model.errors import HeadraceError
 FILE = "headrace.yaml"
 STATE = ".headrace"  # everything that Headrace keeps of a project
 HISTORY = "history"  # the file with what ``history`` gives
+ADDRESS = Path(STATE) / "api.json"  # where a running project answers, and how often what does had to begin anew
 DRIVER_BYTES_MIN = 500 << 20
 ID_NAME = 20  # characters of a project's name in its identity: room is left for a source's name behind it
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -157,10 +158,12 @@ def _made_once(path: Path) -> str:
     if not path.exists():
         path.parent.mkdir(mode=0o700, exist_ok=True)
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_text(secrets.token_hex(4) + "\n", encoding="ascii")
-        with contextlib.suppress(FileExistsError):  # another command of the same moment was first
-            path.hardlink_to(partial)
-        partial.unlink()
+        try:
+            partial.write_text(secrets.token_hex(4) + "\n", encoding="ascii")
+            with contextlib.suppress(FileExistsError):  # another command of the same moment was first
+                path.hardlink_to(partial)
+        finally:
+            partial.unlink(missing_ok=True)
     return path.read_text(encoding="ascii").strip()
 
 

@@ -7,26 +7,36 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli import display
-from headrace.control import define, look
+from headrace.control import look, statements
 from headrace.control.verbs import call
 from headrace.model.errors import HeadraceError
 from headrace.sql import lexer
 from headrace.sql.definitions import Change, Create, Drop, Explain, Look, read
 
+_BEGIN = ("begin", "begin transaction", "begin work", "start transaction")
+_COMMIT = ("commit", "commit transaction", "commit work", "end")
+
 
 def run(path: Path, text: str, *, json: bool) -> None:
-    """Any number of CREATE and DROP, one after the other, or one SHOW or EXPLAIN.
+    """Any number of CREATE and DROP, all or none of them, or one SHOW or EXPLAIN.
 
-    All are read before the first is carried out; the first that is refused ends it, and those before it stay.
+    BEGIN before and COMMIT behind them say what is so without.
     """
-    statements = [_known(tokens) for tokens in lexer.split(text)]
-    changes = [statement for statement in statements if isinstance(statement, Create | Drop)]
-    if len(changes) == len(statements):
+    found = lexer.split(text)
+    if len(found) > 1 and _words(found[0]) in _BEGIN and _words(found[-1]) in _COMMIT:
+        found = found[1:-1]
+    known = [_known(tokens) for tokens in found]
+    changes = [statement for statement in known if isinstance(statement, Create | Drop)]
+    if len(changes) == len(known):
         _change(path, changes, json=json)
-    elif len(statements) == 1:
-        _tell(path, statements[0], json=json)
+    elif len(known) == 1:
+        _tell(path, known[0], json=json)
     else:
         raise HeadraceError("sql.syntax", "SHOW and EXPLAIN stand alone", next="a `headrace sql` for each of them")
+
+
+def _words(tokens: list[lexer.Token]) -> str:
+    return " ".join(lexer.joined(tokens).lower().split())
 
 
 def _known(tokens: list[lexer.Token]) -> Change | Look:
@@ -39,28 +49,28 @@ def _known(tokens: list[lexer.Token]) -> Change | Look:
     return found
 
 
-def _by(path: Path, progress: Callable[[dict[str, Any]], None]) -> define.Call:
+def _by(path: Path, progress: Callable[[dict[str, Any]], None]) -> statements.Call:
     return lambda verb, arguments: call(path, verb, arguments, progress)
 
 
 def _change(path: Path, changes: list[Change], *, json: bool) -> None:
-    done = []
-    for statement in changes:
-        with display.working(statement.tag.lower()) as progress:
-            notices = define.change(statement, _by(path, progress))
-        done.append({"statement": statement.tag, "name": statement.name, "notices": notices})
-        if not json:
-            display.say(f"{statement.tag} {display.plain(statement.name)}")
-            for notice in notices:
-                display.say(f"  {display.plain(notice)}")
+    with display.working(changes[0].tag.lower() if changes else "") as progress:
+        told = statements.change(changes, _by(path, progress)) if changes else []
+    done = list(zip(changes, told, strict=True))
     if json:
-        display.emit({"done": done})
+        answers = [{"statement": change.tag, "name": change.name, "notices": notices} for change, notices in done]
+        display.emit({"done": answers})
+        return
+    for change, notices in done:
+        display.say(f"{change.tag} {display.plain(change.name)}")
+        for notice in notices:
+            display.say(f"  {display.plain(notice)}")
 
 
 def _tell(path: Path, statement: Change | Look, *, json: bool) -> None:
     if isinstance(statement, Explain):
         with display.working("explaining") as progress:
-            lines = define.explain(statement, _by(path, progress))
+            lines = statements.explain(statement, _by(path, progress))
         names: tuple[str, ...] = ("QUERY PLAN",)
         rows = [[line] for line in lines]
         if not json:

@@ -16,6 +16,8 @@ from headrace.model.errors import HeadraceError
 from headrace.model.pace import Pace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
 PIPE_WIDTH = 100_000  # a table that goes to a file or a pipe is never cut
@@ -26,9 +28,10 @@ _NUMBERS = re.compile(r"(tinyint|smallint|int|bigint|float|double|decimal)\b")
 
 @dataclass(slots=True)
 class Output:
-    """How this command was asked to answer; set once, by the ``--json`` option."""
+    """How this command was asked to answer, and about which project; set once, by its options."""
 
     json: bool = False
+    project: Path | None = None
 
 
 OUTPUT = Output()

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 import typer
 
@@ -121,11 +122,23 @@ def main() -> None:
     except Exception as failure:
         if os.environ.get("HEADRACE_DEBUG"):
             raise
-        fault = HeadraceError(
-            "internal",
-            f"{type(failure).__name__}: {failure}",
-            why="this is a fault in Headrace, not in your project",
-            next="run it again with HEADRACE_DEBUG=1 for the details, and report them",
-        )
-        display.error(fault)
+        display.error(_of_the_disk(failure) or _fault(failure))
         sys.exit(1)
+
+
+def _of_the_disk(failure: Exception) -> HeadraceError | None:
+    """A disk that is full or refuses, whichever part of whichever command met it."""
+    from headrace.catalog.project import STATE
+    from headrace.engine.disk import refusal
+
+    kept = (display.OUTPUT.project or Path.cwd()) / STATE
+    return refusal(failure, kept, "then run the command again: nothing acknowledged is lost")
+
+
+def _fault(failure: Exception) -> HeadraceError:
+    return HeadraceError(
+        "internal",
+        f"{type(failure).__name__}: {failure}",
+        why="this is a fault in Headrace, not in your project",
+        next="run it again with HEADRACE_DEBUG=1 for the details, and report them",
+    )

@@ -34,4 +34,5 @@ def folder(given: Path | None) -> Path:
     """The project folder that a command is about; ``project.not_found`` when there is none."""
     from headrace.catalog import project  # loads the YAML reader
 
-    return project.at(given) if given is not None else project.find(Path.cwd())
+    OUTPUT.project = project.at(given) if given is not None else project.find(Path.cwd())
+    return OUTPUT.project

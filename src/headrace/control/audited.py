@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,4 +26,6 @@ def audited(path: Path, action: Action, relation: str | None = None, **detail: A
 
 
 def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(str(each["name"] if isinstance(each, Mapping) else each) for each in value)
+    return str(value)

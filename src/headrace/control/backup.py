@@ -19,12 +19,14 @@ def alone(path: Path, arguments: Mapping[str, Any], progress: Progress) -> dict[
     """The same while nothing runs: nothing moves then."""
     from headrace.catalog.store import Catalog
     from headrace.engine import backup
+    from headrace.engine.disk import telling
     from headrace.serve.snapshot import catalog_path
 
     with lock.hold(path, "headrace backup"):
         catalog = Catalog(catalog_path(path), read_only=True)
         try:
             target = backup.begin(Path(str(arguments["to"])))
-            return backup.copy(path, backup.cut(catalog, path, target), target, progress)
+            with telling(target, backup.AGAIN):
+                return backup.copy(path, backup.cut(catalog, path, target), target, progress)
         finally:
             catalog.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
@@ -10,12 +11,13 @@ from typing import Any
 
 from headrace.catalog import place
 from headrace.catalog.examples import read_examples
-from headrace.catalog.project import FILE, at, survey
+from headrace.catalog.project import ADDRESS, FILE, STATE, at, survey
 from headrace.catalog.searches import StoredQueries
 from headrace.control import machine, socket
 from headrace.control.running import Progress
 from headrace.control.verbs import call
 from headrace.engine import connectors
+from headrace.engine.disk import telling
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
@@ -65,6 +67,7 @@ def _project(project: Project, wrong: list[HeadraceError]) -> Iterator[Finding]:
         except HeadraceError as error:
             yield Finding.of(error)
     yield from _queries(project.path)
+    yield from _serving(project.path)
     if not project.sources and not wrong:
         yield Finding(WARNING, "no source is defined", "write sources/NAME.yaml; `headrace init --list` shows examples")
     if not project.views and not wrong:
@@ -73,11 +76,26 @@ def _project(project: Project, wrong: list[HeadraceError]) -> Iterator[Finding]:
         yield Finding(OK, f"its files can be read: {_counted(project)}")
 
 
+def _serving(path: Path) -> Iterator[Finding]:
+    """Whether what answers for a running project has failed since it began."""
+    try:
+        told = json.loads((path / ADDRESS).read_text())
+    except (OSError, ValueError):
+        return
+    if (failures := told.get("failures")) and socket.running(path):
+        yield Finding(
+            WARNING, f"what serves the page, the API and psql has begun anew, {failures} in all",
+            "look at what `headrace up` says of it, and at the memory and the load of this machine",
+            why=f"{told['failed_at']}: {told['failure']}",
+        )  # fmt: skip
+
+
 def _queries(path: Path) -> Iterator[Finding]:
     """What is wrong with stored queries; those of views that are not built yet are looked at when they are."""
     try:
-        queries, wrong = StoredQueries(path).read()
-        wrong |= problems(path, queries.values())
+        with telling(path / STATE):
+            queries, wrong = StoredQueries(path).read()
+            wrong |= problems(path, queries.values())
     except HeadraceError as error:
         yield Finding.of(error)
         return

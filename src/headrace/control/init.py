@@ -46,15 +46,18 @@ def run(folder: Path, template: Template) -> list[str]:
             why="`init` overwrites nothing",
             next="name an empty folder: `headrace init DIR`",
         )
+    made: list[Path] = []
     try:
-        made = [path for path in sorted(files) if _write(folder / path, files[path])]
+        made.extend(path for path in sorted(files) if _write(folder / path, files[path]))
     except OSError as error:
+        for path in made:  # so that it can be tried again
+            (folder / path).unlink(missing_ok=True)
         raise HeadraceError(
             "project.not_found",
             f"the project cannot be written to {folder}",
             where=str(error.filename or folder),
             why=error.strerror or str(error),
-            next="name a folder that you may write to: `headrace init DIR`",
+            next="name a folder that you may write to and that has space: `headrace init DIR`",
         ) from error
     return [path.as_posix() for path in made]
 
@@ -63,8 +66,13 @@ def _write(path: Path, text: str) -> bool:
     """Write a file that is not there; false when it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        file = path.open("x", encoding="utf-8")
     except FileExistsError:
         return False
+    try:
+        with file:
+            file.write(text)
+    except OSError:
+        path.unlink()
+        raise
     return True

@@ -10,6 +10,7 @@ from headrace.catalog.document import did_you_mean, load
 from headrace.catalog.project import survey
 from headrace.catalog.store import Catalog
 from headrace.control.names import known
+from headrace.formats.secrets import masked
 from headrace.model.definition import Project, SinkDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
@@ -25,14 +26,16 @@ class Shown:
     rows: list[list[str]]
 
 
-def look(path: Path, asked: List | ShowCreate | ShowColumns, reaches: Callable[[str], bool]) -> Shown:
-    """``reaches``: whether who asks may know of a view or a table.
+def look(
+    path: Path, asked: List | ShowCreate | ShowColumns, reaches: Callable[[str], bool], *, secrets: bool = True
+) -> Shown:
+    """``reaches``: whether who asks may know of a view or a table; ``secrets``: of those in plain text in a file.
 
     Raises ``view.unknown``, ``definition.unknown``, ``sql.unknown_relation``.
     """
     project, _ = survey(path)
     if isinstance(asked, ShowCreate):
-        return _create(path, project, asked, reaches)
+        return _create(path, project, asked, reaches, secrets=secrets)
     relations, states = _kept(path)
     if isinstance(asked, ShowColumns):
         return _columns(asked.name, {name: columns for name, (_, columns) in relations.items() if reaches(name)})
@@ -53,7 +56,7 @@ def _taken(sink: SinkDefinition) -> str:
     return ", ".join(sink.views or matches if sink.views or sink.searches else ("all",))
 
 
-def _create(path: Path, project: Project, asked: ShowCreate, reaches: Callable[[str], bool]) -> Shown:
+def _create(path: Path, project: Project, asked: ShowCreate, reaches: Callable[[str], bool], *, secrets: bool) -> Shown:
     if asked.kind == "view":  # what may not be known of is as what is not there
         project = Project(path, views=tuple(view for view in project.views if reaches(view.name)))
     found = known(project, asked.kind, asked.name)
@@ -63,7 +66,9 @@ def _create(path: Path, project: Project, asked: ShowCreate, reaches: Callable[[
         assert found.path is not None
         left = {name: value for name, value in load(found.path, path).values.items() if name not in ("type", "views")}
         views = found.views or () if isinstance(found, SinkDefinition) else ()
-        text = statement(Defined(asked.kind, found.name, type=found.type, views=views, options=left))
+        text = statement(
+            Defined(asked.kind, found.name, type=found.type, views=views, options=left if secrets else masked(left))
+        )
     return Shown(("name", "create_statement"), [[found.name, text]])
 
 

@@ -55,6 +55,10 @@ class PipelineVerbs(Protocol):
     project: Project
 
     @property
+    def error(self) -> BaseException | None:
+        """What it has failed with, and ends by."""
+
+    @property
     def tell(self) -> Heard: ...
 
     @property

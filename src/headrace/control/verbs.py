@@ -14,6 +14,7 @@ from headrace.control import (
     backup,
     columns,
     create,
+    define,
     drop,
     explain,
     frontier,
@@ -47,6 +48,7 @@ VERBS: dict[str, Verb] = {
     "apply": apply.run,
     "backup": backup.run,
     "create": create.run,
+    "define": define.run,
     "drop": drop.run,
     "explain": explain.run,
     "frontier": frontier.run,
@@ -75,13 +77,13 @@ VERBS: dict[str, Verb] = {
 ALONE = ("explain", "lineage", "plan", "sql", "verify")
 BRIEF = ("explain", "lineage", "plan")  # of these those that run no query over the data
 CHANGING = (  # one at a time
-    "apply", "create", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
+    "apply", "create", "define", "drop", "quarantine_drop", "quarantine_fix", "quarantine_replay", "rebuild", "repair",
     "sink_pause", "sink_resume",
 )  # fmt: skip
 # What the audit log tells of a call's arguments: no values of rows, no SQL.
 NAMED = (
-    "all", "before", "compact", "dry_run", "id", "ids", "kind", "refused_upto", "sink", "source", "table", "to",
-    "upto", "views",
+    "all", "before", "changes", "compact", "dry_run", "id", "ids", "kind", "refused_upto", "sink", "source", "table",
+    "to", "upto", "views",
 )  # fmt: skip
 START_S = 300.0  # a call that comes while `up` still starts waits this long
 
@@ -156,10 +158,17 @@ class Dispatcher:
         if running is None:
             progress({"text": "`headrace up` is starting"})
             running = self._started()
-        if verb in CHANGING:
-            with self._changing:
+        from headrace.engine.disk import telling
+
+        try:
+            with telling(self._path / STATE), self._changing if verb in CHANGING else nullcontext():
                 return VERBS[verb](running, arguments, progress)
-        return VERBS[verb](running, arguments, progress)
+        except (HeadraceError, socket.ClientGone):
+            raise
+        except Exception as error:
+            if isinstance(ended := running.pipeline.error, HeadraceError):  # and so what the verb was at
+                raise ended from error
+            raise
 
     def _started(self) -> Running:
         """The pipeline, once it has started."""

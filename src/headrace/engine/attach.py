@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.catalog.document import did_you_mean
@@ -29,23 +30,39 @@ def offered(project: Project, before: Project, made: Mapping[str, Source]) -> di
     return {d.name: made[d.name] if d.name in kept else make_source(d, project) for d in project.sources}
 
 
-def tables(sources: Mapping[str, Source], known: Tables, unread: dict[str, HeadraceError] | None = None) -> Tables:
+@dataclass
+class Unread:
+    """Sources that do not say their tables, each with why: ``kept`` offer those that are known of them, ``unknown``
+    none. With ``raising`` none is ``unknown``: it is an error."""
+
+    raising: bool = False
+    kept: dict[str, HeadraceError] = field(default_factory=dict)
+    unknown: dict[str, HeadraceError] = field(default_factory=dict)
+
+
+def tables(
+    sources: Mapping[str, Source], known: Tables, at_work: Mapping[str, HeadraceError | None], unread: Unread
+) -> Tables:
     """Every table that a source offers now: name -> (source, relation). Two sources may not share a name.
 
-    A source that cannot be reached offers the tables ``known`` of it, if any: it holds up nobody. What else a source
-    does not say its tables for is raised, or goes into ``unread``, by source.
+    A source that does not say its tables holds up nobody: it offers those ``known`` of it when it is ``at_work`` as it
+    is defined, or cannot be reached and there are any. One that is at work and down, with that error, is not asked.
     """
     found: Tables = {}
     for name, source in sources.items():
-        remembered = [relation for owner, relation in known.values() if owner == name]
+        remembered = tuple(relation for owner, relation in known.values() if owner == name)
         try:
+            if (down := at_work.get(name)) is not None and down.code == "source.connect":
+                raise down
             relations = source.relations()
         except HeadraceError as error:
-            if error.code != "source.connect" or not remembered:
-                if unread is None:
-                    raise
-                unread[name] = error
-            relations = tuple(remembered)
+            if name in at_work or (error.code == "source.connect" and remembered):
+                unread.kept[name] = error
+            elif unread.raising:
+                raise
+            else:
+                unread.unknown[name] = error
+            relations = remembered
         for relation in relations:
             if relation.name in found:
                 other = found[relation.name][0]
@@ -64,17 +81,20 @@ def inform(sources: Mapping[str, Source], held: frozenset[str], tell: Callable[[
         source.held, source.tell = source.held | held, tell
 
 
-def warnings(sources: Mapping[str, Source], used: Mapping[str, list[str]]) -> list[str]:
-    """What the user should know before these tables are followed."""
-    found = []
+def warnings(
+    sources: Mapping[str, Source], used: Mapping[str, list[str]], kept: Mapping[str, HeadraceError]
+) -> list[str]:
+    """What the user should know before these tables are followed; of those ``kept`` that they do not say their own."""
+    found, down = [], dict(kept)
     for name, source in sources.items():
         try:
-            found += [f"{name}: {text}" for text in source.warnings(frozenset(used[name]))]
+            found += [] if name in down else [f"{name}: {text}" for text in source.warnings(frozenset(used[name]))]
         except HeadraceError as error:
             if error.code != "source.connect":
                 raise
-            found.append(f"{name}: {error.what}: {error.why}; its tables are planned as they were last seen")
-    return found
+            down[name] = error
+    seen = "its tables are planned as they were last seen"
+    return [*found, *(f"{name}: {error.what}: {error.why}; {seen}" for name, error in down.items())]
 
 
 def take_sources(ingests: dict[str, Ingest], sources: Mapping[str, Source]) -> None:

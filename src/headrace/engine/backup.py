@@ -42,6 +42,7 @@ from headrace.sinks.alerts import outbox
 
 LAYOUT = 1
 TOLD = "backup.json"
+AGAIN = "remove what is there, and do it again: what it was copied from is as it was"
 PROJECT, KEPT = "project", "kept"  # the definitions, and what is in .headrace
 DEFINITIONS = (
     "headrace.yaml", "sources", "views", "sinks", "functions", "searches", "tests", "contracts", ".gitignore",

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.circuit.explain import explain
-from headrace.engine import attach
 from headrace.engine.compile import columns
 from headrace.engine.counted import counted
 from headrace.model.definition import ViewDefinition
@@ -37,8 +36,8 @@ def _of_a_view(pipeline: Pipeline, view: str) -> dict[str, Any]:
 def _of_a_select(pipeline: Pipeline, view: str, sql: str) -> dict[str, Any]:
     project = pipeline.project
     wanted = replace(project, views=(*project.views, ViewDefinition(view, sql)))
-    tables = attach.tables(pipeline.offered(project), pipeline.catalog.relations())
-    compilation = pipeline.compiled(wanted, tables)
+    tables = pipeline.definitions.tables(pipeline.definitions.offered(project))
+    compilation = pipeline.definitions.compiled(wanted, tables)
     if view in compilation.refused:
         raise compilation.refused[view]
     named = columns({name: relation for name, (_, relation) in tables.items()}, compilation.views.values())

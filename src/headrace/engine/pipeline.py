@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -16,17 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headrace.catalog.store import ANEW, HELD
-from headrace.circuit.explain import operators
 from headrace.circuit.prepare import starting_workers
 from headrace.engine import attach, backup, check_sink, explained, lineage, rebuild, recompute, stopping
-from headrace.engine.altered import altered, cannot_go_on, check_types
-from headrace.engine.backlog import backlog_of
-from headrace.engine.compile import Compilation, Compiled, Compiler
-from headrace.engine.connectors import check, make_source
+from headrace.engine.compile import Compiled, Compiler
+from headrace.engine.connectors import make_source
+from headrace.engine.definitions import Definitions
 from headrace.engine.deliver import Deliver
 from headrace.engine.disk import refusal, telling
-from headrace.engine.door import Door
 from headrace.engine.drop import drop
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
@@ -34,20 +30,18 @@ from headrace.engine.heard import Heard
 from headrace.engine.ingest import Ingest
 from headrace.engine.lost import lost_spark
 from headrace.engine.maintain import Maintainer
-from headrace.engine.plan import called, changes, without_tables
 from headrace.engine.profile import Profiles
 from headrace.engine.quarantined import Quarantined
 from headrace.engine.query import query
 from headrace.engine.reopen import look_at_state, reopen
-from headrace.engine.replan import hold_back, replan
+from headrace.engine.replan import replan
 from headrace.engine.retention import RetentionThread
 from headrace.engine.session import open_session
 from headrace.engine.status import status
-from headrace.engine.stored import StoredRows
 from headrace.engine.usage import usage
 from headrace.engine.verify import verify
 from headrace.log.append import LogWriter
-from headrace.model.definition import Project, SinkDefinition, ViewDefinition
+from headrace.model.definition import Project, SinkDefinition
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
 from headrace.serve.frontier import Clock
@@ -55,7 +49,7 @@ from headrace.serve.groups import Groups
 from headrace.sources.base import Source
 
 WAIT_S = 0.2
-DISCOVER_S = 1.0  # between two looks for tables that views wait for
+ALONE_S = 1.0  # that Spark's process may be gone before us: a supervisor's signal was for both
 T = TypeVar("T")
 Progress = Callable[[dict[str, Any]], None]
 
@@ -82,13 +76,13 @@ class Pipeline:
         self._stopping = threading.Event()
         self._stopped = threading.Event()
         self._waits = Waits(self)
+        self.definitions = Definitions(self)
         self.quarantine = Quarantined(self)
         self.retention = RetentionThread(self)
         self.profiles = Profiles(self)
         self.groups = Groups(project.path)
         self.doors = threading.Lock()  # held while something enters the log and the quarantine together
         self._thread: threading.Thread | None = None
-        self._discovered: tuple[float, str] = (0.0, "")  # when it was last looked, and what was wrong then
         self._replanned: dict[str, str] = {}
         self._goal: int | None = None  # the log's end when every source had caught up
         self.batch_lock = threading.Lock()
@@ -135,7 +129,7 @@ class Pipeline:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
         with telling(self.folder), contextlib.ExitStack() as starting:
             self.prepare(starting)
-            self.carry_out(self.project)
+            self.definitions.carry_out(self.project)
         self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
         self._thread.start()
@@ -189,6 +183,11 @@ class Pipeline:
         return all((deliver.frontier or 0) >= self._goal for deliver in delivers)
 
     @property
+    def runs(self) -> bool:
+        """Whether it has started: steps, sources and sinks, not one verb alone."""
+        return self._thread is not None
+
+    @property
     def stopping(self) -> bool:
         return self._stopping.is_set()
 
@@ -198,7 +197,7 @@ class Pipeline:
             while not self._stopping.is_set():
                 self._commanded()
                 if gone := lost_spark(self.spark):
-                    if self._stopping.wait(DISCOVER_S):  # a supervisor's signal was for both
+                    if self._stopping.wait(ALONE_S):
                         break
                     raise gone
                 began = time.monotonic()
@@ -209,7 +208,7 @@ class Pipeline:
                         deliver.wake()
                 else:
                     self.log.wait(self.maintainer.frontier, WAIT_S)
-                self.discover()
+                self.definitions.discover()
                 replan(self, self._replanned)
                 self.maintainer.tidy()
                 stopping.hold(self)
@@ -241,155 +240,16 @@ class Pipeline:
 
     # -- definitions ----------------------------------------------------------------------------------------
 
-    def compiled(self, project: Project, tables: attach.Tables) -> Compilation:
-        relations = {name: relation for name, (_, relation) in tables.items()}
-        self.compiler.use(functions_of(project))
-        return self.compiler.compile(relations, project.views, self.catalog.views())
-
     def plan(self, project: Project | None = None) -> dict[str, Any]:
         """What taking the definitions would change; nothing is changed. ``unread``: sources with unknown tables."""
-
-        def work() -> dict[str, Any]:
-            wanted = project or self.project
-            sources = self.offered(wanted)
-            unread: dict[str, HeadraceError] = {}
-            tables = attach.tables(sources, self.catalog.relations(), unread)
-            compilation = without_tables(self.compiled(wanted, tables), unread)
-            told = self.described(wanted, {n: sources[n] for n in sources if n not in unread}, tables, compilation)
-            return {**told, "unread": {name: error.as_dict() for name, error in unread.items()}}
-
-        return self.on_engine(work)
-
-    def offered(self, project: Project) -> dict[str, Source]:
-        """The sources as the project defines them, checked like its sinks; nothing is connected."""
-        check(project)
-        return attach.offered(project, self.project, self.sources)
-
-    def described(
-        self, project: Project, sources: dict[str, Source], tables: attach.Tables, compilation: Compilation
-    ) -> dict[str, Any]:
-        used: dict[str, list[str]] = {name: [] for name in (*sources, *(o for o, _ in tables.values()))}
-        for table in sorted(compilation.tables):
-            used[tables[table][0]].append(table)
-        warnings = attach.warnings(sources, used)
-        views = [
-            {
-                "name": d.name,
-                "incremental": d.name in compilation.views,
-                "operators": operators(compilation.views[d.name].root) if d.name in compilation.views else [],
-                "refused": compilation.refused[d.name].as_dict() if d.name in compilation.refused else None,
-                "warnings": [],
-            }
-            for d in project.views
-        ]
-        sinks = set(self.catalog.sinks()) | self.sinks.keys()
-        before = self.project if self._thread is not None else project
-        return {
-            "changes": changes(project, before, compilation, self.catalog.views(), self.catalog.relations(), sinks),
-            "tables": used,
-            "functions": called(project, compilation),
-            "views": views,
-            "warnings": warnings,
-        }
+        return self.on_engine(lambda: self.definitions.plan(project or self.project))
 
     def apply(self, project: Project) -> dict[str, Any]:
-        """Take edited definitions: new versions are built beside the old and swapped in, in sinks too."""
+        """Take edited definitions: new versions are built beside the old and swapped in, in sinks too.
 
-        def work() -> dict[str, Any]:
-            failed = dict(self.maintainer.failures.known)
-            answer = self.carry_out(project)
-            self.maintainer.retry(failed)
-            return answer
-
-        return self.on_engine(work)
-
-    def carry_out(self, project: Project, held_back: Collection[str] = ()) -> dict[str, Any]:
-        """``held_back``: failed views that stay as they are."""
-        sources = self.offered(project)
-        tables = attach.tables(sources, self.catalog.relations())
-        check_types(sources, self.maintainer.tables, tables)
-        compilation = self.compiled(project, tables)
-        answer = self.described(project, sources, tables, compilation)
-        records = self.catalog.views()
-        blocked = {n for n in compilation.refused if n in records}
-        # A view whose new text is refused stays as it was, so its old definition is compiled in its place.
-        if blocked:
-            kept = [ViewDefinition(n, records[n].sql) for n in blocked]
-            rest = [d for d in project.views if d.name not in blocked]
-            first = compilation.refused
-            compilation = self.compiler.compile({n: r for n, (_, r) in tables.items()}, [*rest, *kept], records)
-            compilation.refused.update(first)
-            running = self._thread is not None
-            cannot_go_on(self.maintainer, sorted(blocked - compilation.views.keys()), compilation, running=running)
-            records = self.catalog.views()
-        if held_back:
-            left = hold_back(compilation, held_back)
-            cannot_go_on(self.maintainer, sorted(left), compilation, running=True)
-            blocked |= left
-        attach.take_sources(self.ingests, sources)
-        self.sources = sources
-        for name, error in compilation.refused.items():
-            if str(self.refused.get(name)) != str(error):
-                self.tell({"event": "view.refused", "view": name, "error": error.as_dict()})
-        self.refused = dict(compilation.refused)
-        self.project = project
-        known = self.catalog.relations()
-        held = frozenset(t for t in compilation.tables if t in known or self.catalog.meta(HELD + t))
-        attach.inform(sources, held, self.tell)
-        followed = {t: tables[t][1] for t in compilation.tables}
-        other = altered(self.maintainer.tables, followed)  # taken together with the views that read them
-        for table in compilation.tables - other:
-            self.catalog.put_relation(*tables[table])
-        self.maintainer.lost.await_copies(sources, self.maintainer.tables, {t: tables[t] for t in other})
-        self.follow(tables, compilation)
-        dropped = set(records) - set(compilation.views) - blocked
-        live = {n: r.schema.version for n, r in records.items() if r.state == "live"}
-        holds = self.maintainer.failures.holds  # what has failed comes back by itself
-        new = {n: c.schema.version for n, c in compilation.views.items() if not holds(c)}
-        if dropped or other or new != live:
-            self.maintainer.swap(followed, compilation.views, dropped)
-            self.recovered = True
-            for deliver in self.delivers.values():
-                deliver.wake()
-        for name, (owner, _) in self.catalog.relations().items():
-            if owner not in sources:
-                with self.catalog.transaction():
-                    self.catalog.drop_relation(name)
-                    self.catalog.set_meta(HELD + name, owner)  # the log still has its rows
-        attach.take_sinks(project, self.delivers, self.sinks, self.catalog, self.maintainer.reader, self.tell)
-        return answer
-
-    def follow(self, tables: attach.Tables, compilation: Compilation) -> None:
-        """Each source follows the tables that views use, and no other."""
-        stored = StoredRows(self.log, self.maintainer.reader)
-        for name, source in self.sources.items():
-            source.answers, source.groups, source.stored = self, self.groups, stored
-            source.keeper = door = Door(name, self.catalog, self.log, self.doors, self.tell)
-            wanted = frozenset(t for t in compilation.tables if tables[t][0] == name)
-            if name in self.ingests:
-                self.ingests[name].follow(wanted)
-            elif self._thread is not None or not self._stopping.is_set():
-                begun = partial(self.catalog.set_meta, ANEW + name, "") if self.catalog.meta(ANEW + name) else None
-                backlog = backlog_of(self, next(d for d in self.project.sources if d.name == name))
-                self.ingests[name] = Ingest(source, self.log, wanted, self.tell, begun, door.append, backlog)
-                stopping.hold(self)
-                self.ingests[name].start()
-
-    def discover(self) -> None:
-        """Tables whose columns became known with their first rows: views that waited for them are taken."""
-        (when, before), wrong = self._discovered, ""
-        waiting = any(error.code == "sql.unknown_relation" for error in self.refused.values())
-        if not waiting or time.monotonic() - when < DISCOVER_S:
-            return
-        try:
-            known = self.catalog.relations()
-            if any(t not in known for t in attach.tables(self.sources, known)):
-                self.carry_out(self.project)
-        except HeadraceError as error:  # nobody asked for it: what runs goes on
-            wrong = str(error)
-            if wrong != before:
-                self.tell({"event": "discover.failed", "error": error.as_dict()})
-        self._discovered = (time.monotonic(), wrong)
+        What fails leaves the project that there was at work.
+        """
+        return self.on_engine(lambda: self.definitions.apply(project))
 
     # -- verbs ----------------------------------------------------------------------------------------------
 
@@ -476,7 +336,7 @@ class Pipeline:
                 made = backup.cut(self.catalog, self.project.path, target)
             return made, self.maintainer.hold(str(self.folder / name) for name in made.files)
 
-        with self.log.held(), self.retention.audit:
+        with telling(target, backup.AGAIN), self.log.held(), self.retention.audit:
             made, ticket = self.on_engine(held)
             try:
                 return backup.copy(self.project.path, made, target, on_progress)

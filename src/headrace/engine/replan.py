@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.circuit.node import Feed
-from headrace.engine import attach
 from headrace.engine.altered import widened
 from headrace.engine.compile import Compilation, Compiled
 from headrace.model.errors import HeadraceError
@@ -37,15 +36,15 @@ def replan(pipeline: Pipeline, tried: dict[str, str]) -> None:
         return
     tried.update({name: failed.lost for name, failed in stopped.items()})
     try:
-        tables = attach.tables(pipeline.offered(pipeline.project), pipeline.catalog.relations())
-        compilation = pipeline.compiled(pipeline.project, tables)
+        tables = pipeline.definitions.tables(pipeline.definitions.offered(pipeline.project))
+        compilation = pipeline.definitions.compiled(pipeline.project, tables)
         relations = {name: relation for name, (_, relation) in tables.items()}
         same = {
             name for name, failed in stopped.items()
             if means_same(failed.compiled, compilation.views.get(name), pipeline.maintainer.tables, relations)
         }  # fmt: skip
         if same:
-            pipeline.carry_out(pipeline.project, stopped.keys() - same)
+            pipeline.definitions.carry_out(pipeline.project, stopped.keys() - same)
     except HeadraceError as error:  # nobody asked for it: what runs goes on
         pipeline.tell({"event": "replan.failed", "error": error.as_dict()})
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from headrace.formats.secrets import HOLDS_SECRET
 from headrace.model.errors import HeadraceError
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_SECRET = re.compile(r"password|passwd|secret|token|credential|dsn|url|uri", re.IGNORECASE)
 
 
 def validate(model: type[_Model], options: Mapping[str, Any], where: str = "") -> _Model:
@@ -87,7 +87,7 @@ def _problem(error: Any) -> str:
         return f"'{path}': {message}" if path else message
     if message.startswith("Value error, "):
         return f"'{path}': {expected}" if path else expected
-    found = f"a {type(error['input']).__name__}" if _SECRET.search(path) else f"{error['input']!r:.60}"
+    found = f"a {type(error['input']).__name__}" if HOLDS_SECRET.search(path) else f"{error['input']!r:.60}"
     return f"'{path}' must be {expected}, not {found}"
 
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from headrace.model.errors import HeadraceError
+
+# Options of connectors whose text is a secret, or has one in it, unless it is a reference.
+HOLDS_SECRET = re.compile(r"password|passwd|secret|token|credential|dsn|url|uri|headers", re.IGNORECASE)
+MASK = "********"
+_REFERENCE = re.compile(r"(env|file):")
 
 
 def resolve(text: str, where: str = "") -> str:
@@ -29,3 +37,16 @@ def resolve(text: str, where: str = "") -> str:
                 why=error.strerror or str(error), next="write the secret into it, or name another file",
             ) from error  # fmt: skip
     return text
+
+
+def masked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A connector's options without the secrets that stand in them in plain text; references stay."""
+    return {name: _masked(value) if HOLDS_SECRET.search(name) else value for name, value in options.items()}
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _masked(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(inner) for inner in value]
+    return value if value is None or _REFERENCE.match(str(value)) else MASK

@@ -12,6 +12,7 @@ from headrace.governance.roles import RULES, Action, Role, Scope
 from headrace.model.errors import HeadraceError
 
 PATTERN = re.compile(r"[\w.*?$-]{1,128}")  # of names: `*` any letters, `?` one letter
+FAILED = "it has failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class Principal:
         """Whether they may know that there is such a view or table. Upper and lower case are one, as in SQL."""
         name = relation.casefold()
         return not self.grants or any(fnmatchcase(name, pattern.casefold()) for pattern in self.grants)
+
+    def told(self, reason: str) -> str:
+        """Why a view has failed, as far as they may hear it: it can name what a limited one does not know of."""
+        return FAILED if reason and self.grants else reason
 
 
 ANYONE = Principal("anyone", Role.ADMIN)  # where no token is asked for

@@ -40,6 +40,7 @@ class Action(StrEnum):
     PLAN = "plan"
     APPLY = "apply"
     CREATE = "create"
+    DEFINE = "define"  # several CREATE and DROP as one
     DROP = "drop"
     CONNECTOR = "connector"  # the CREATE or DROP of a source or a sink, from afar
     QUARANTINE_FIX = "quarantine_fix"
@@ -101,6 +102,7 @@ RULES: dict[Action, Rule] = {
     Action.PLAN: Rule(Role.EDITOR, changes=False),
     Action.APPLY: Rule(Role.EDITOR),
     Action.CREATE: Rule(Role.EDITOR),
+    Action.DEFINE: Rule(Role.EDITOR),
     Action.DROP: Rule(Role.EDITOR),
     Action.CONNECTOR: Rule(Role.ADMIN),
     Action.QUARANTINE_FIX: Rule(Role.EDITOR, Scope.EACH),

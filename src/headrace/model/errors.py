@@ -118,7 +118,7 @@ CODES: dict[str, str] = {
     "psql.cursor": "There is no cursor or portal of that name, or none can be.",
     "psql.exists": "There is a prepared statement, portal or cursor of that name already.",
     "psql.changed": "The columns of a prepared statement are others now.",
-    "psql.block": "A definition cannot be changed within a transaction.",
+    "psql.savepoint": "There is no savepoint of that name.",
     "psql.transaction": "A transaction in which a statement failed takes no more of them.",
     # the API
     "api.port": "The port of the API is taken.",

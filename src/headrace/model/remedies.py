@@ -171,8 +171,9 @@ REMEDIES: dict[str, Remedy] = {
         "Use that version, or let it go back: `headrace migrate --to N`.",
     ),
     "state.full": Remedy(
-        "The disk that holds .headrace is full; the log was written still.",
-        "Free some space, then `headrace up`: it goes on from the log.",
+        "The disk that the error names is full: mostly that of .headrace. Nothing that was acknowledged is lost.",
+        "Free some space, then the same command again; `headrace up` goes on from the log. What is published can be "
+        "read meanwhile.",
     ),
     "state.failed": Remedy(
         "The disk refuses to write or read, or the folder's rights were changed.",
@@ -433,9 +434,9 @@ REMEDIES: dict[str, Remedy] = {
         "A view that a prepared statement reads was edited since.",
         "Prepare the statement anew; a new connection does.",
     ),
-    "psql.block": Remedy(
-        "`CREATE` or `DROP` came behind `BEGIN`, or from a driver that begins a transaction by itself.",
-        "`COMMIT` or `ROLLBACK` first; psql without `-1`, a driver with autocommit.",
+    "psql.savepoint": Remedy(
+        "`ROLLBACK TO` or `RELEASE` names a savepoint that this transaction has not, or not any more.",
+        "`SAVEPOINT name` makes one; it ends with its transaction.",
     ),
     "psql.transaction": Remedy(
         "A statement of this transaction failed before.",

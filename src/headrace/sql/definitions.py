@@ -20,7 +20,7 @@ KINDS = ("source", "view", "sink")
 VIEW_SETTINGS = ("on_error", "on_change")
 NUMBER_CHARS = 400  # of a number; that of a greater one would not be finite
 _BEGIN = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*+(\w+)", re.DOTALL)
-_FIRST = ("create", "drop", "alter", "show", "explain")
+_FIRST = ("create", "drop", "alter", "show", "explain", "begin", "start")
 _NUMBER = re.compile(r"\d+")
 _INSTEAD = {
     "table": "CREATE SOURCE name FROM http (tables = (name = (key = [id])))",

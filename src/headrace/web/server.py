@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -19,18 +20,24 @@ _GRACE_S = 2  # for requests that are being answered when it ends
 class ServerThread:
     """Answers on a listening socket from its making on until ``close``. ``app``: an ASGI application.
 
-    ``encrypted``: the files of its certificate, for HTTPS.
+    ``encrypted``: the files of its certificate, for HTTPS. ``alive`` is called by the loop that answers, every second.
     """
 
     def __init__(
-        self, app: Any, listener: socket.socket, name: str = "headrace-http", encrypted: Files | None = None
-    ) -> None:
+        self, app: Any, listener: socket.socket, name: str = "headrace-http", encrypted: Files | None = None,
+        alive: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        async def notify() -> None:
+            if alive is not None:
+                alive()
+
         self.port: int = listener.getsockname()[1]
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", ws="none", loop="asyncio",
             proxy_headers=False,  # who asks would choose the address that is written down of them
             timeout_keep_alive=75, timeout_graceful_shutdown=_GRACE_S, server_header=False,
             ssl_certfile=encrypted and encrypted.certificate, ssl_keyfile=encrypted and encrypted.key,
+            callback_notify=notify if alive else None, timeout_notify=0,  # of the looks that it takes each second
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -68,8 +68,9 @@ class Reader:
 
     def relations(self, asker: Asker) -> dict[str, Described]:
         """What the asker may read, by name in lower case."""
-        reached = asker.reaches()
-        return {each.name.lower(): each for each in self.questions.relations() if reached(each.name)}
+        reached, told = asker.reaches(), asker.principal().told
+        every = (replace(each, reason=told(each.reason)) for each in self.questions.relations() if reached(each.name))
+        return {each.name.lower(): each for each in every}
 
     def known(self, asker: Asker, name: str) -> Described:
         """By a name in any case. Raises ``sql.unknown_relation`` with the nearest."""
@@ -212,7 +213,7 @@ class Transaction:
             moment = mirror.moment(views, tables, self.commit)
         self.commit = moment.commit
         self._contents |= moment.contents
-        self.stale |= moment.stale
+        self.stale |= {name: self._asker.principal().told(reason) for name, reason in moment.stale.items()}
 
 
 def unknown(name: str, known: Mapping[str, Described]) -> HeadraceError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,10 @@ from pygwire.messages import (
 from headrace.api.postgres import sqlstate, statements, values
 from headrace.api.postgres.cancelling import Cancelling
 from headrace.api.postgres.defining import Defining
+from headrace.api.postgres.opened import Opened, Prepared
+from headrace.api.postgres.pending import Pending
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
-from headrace.api.postgres.reading import Asker, Reader, Result, ResultColumn, Transaction
+from headrace.api.postgres.reading import Asker, Reader, Result, Transaction
 from headrace.api.postgres.rewrite import Rewritten, rewritten
 from headrace.api.postgres.settings import VERSION, Settings
 from headrace.api.postgres.subscribing import Subscription
@@ -50,29 +51,6 @@ from headrace.sql.lexer import Token
 KEPT = 1_000  # prepared statements, and portals, of one connection at most
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class Prepared:
-    """A statement that was parsed. ``columns``: as they were described to the client."""
-
-    tokens: list[Token]
-    statement: statements.Statement | None
-    declared: list[int]
-    columns: list[ResultColumn] | None = None
-
-
-@dataclass
-class Opened:
-    """A statement with its parameters: a portal, or a command, which runs when it is executed.
-
-    ``hold``: it stays when its transaction ends.
-    """
-
-    prepared: Prepared
-    bound: Sequence[Any]
-    portal: Portal | None = None
-    hold: bool = False
 
 
 class Session:
@@ -91,6 +69,7 @@ class Session:
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Opened] = {}
         self._transaction: Transaction | None = None
+        self._pending = Pending()
         self._in_block = self._failed = self._skipping = False
         self._cancelling = Cancelling()
         self._stopped = False
@@ -148,12 +127,17 @@ class Session:
                 self._wire.write(EmptyQueryResponse())
             for tokens in found:
                 self._one(tokens)
+            self._define()
         except Exception as error:
             self._fail(error)
         self._ready()
 
     def _one(self, tokens: list[Token]) -> None:
         prepared = Prepared(tokens, statements.read(tokens), [])
+        if isinstance(prepared.statement, definitions.Change) and not self._in_block:
+            self._wait(prepared.statement)  # for those behind it: they are one
+            return
+        self._define()
         opened = self._open(prepared, [], [])
         if opened.portal is None:
             self._command(opened)
@@ -334,20 +318,20 @@ class Session:
         if isinstance(statement, statements.Copy):
             self._copy(opened, statement)
         elif isinstance(statement, definitions.Change):
-            self._define(statement)
+            self._wait(statement)
+            if self._in_block:
+                self._done(statement.tag)
+            else:
+                self._define()
         elif isinstance(statement, statements.Begin):
             if self._in_block:
                 self._notice("there is a transaction already", state="25001")
             self._in_block = True
             self._done(statement.tag)
         elif isinstance(statement, statements.End):
-            tag = "ROLLBACK" if self._failed else statement.tag
-            if not self._in_block:
-                self._notice("there is no transaction", state="25P01")
-            self._in_block = self._failed = False
-            self._end_transaction()
-            self._done(tag)
+            self._end(statement)
         elif isinstance(statement, statements.Savepoint):
+            self._pending.savepoint(statement)
             self._failed = self._failed and statement.tag != "ROLLBACK"
             self._done(statement.tag)
         elif isinstance(statement, statements.Set):
@@ -376,16 +360,31 @@ class Session:
             self._wire.write(ParameterStatus(name=changed[0], value=changed[1]))
         self._done(statement.tag)
 
-    def _define(self, statement: definitions.Change) -> None:
-        if self._in_block:
-            raise HeadraceError(
-                "psql.block", f"{statement.tag} is not taken within a transaction", why="it cannot be rolled back",
-                next="COMMIT or ROLLBACK first; psql without -1, a driver with autocommit",
-            )  # fmt: skip
-        for notice in self._defining.change(self._asker, statement):
-            self._notice(notice, state="00000")
+    def _end(self, statement: statements.End) -> None:
+        if not self._in_block:
+            self._notice("there is no transaction", state="25P01")
+        tag = "ROLLBACK" if self._failed else statement.tag
+        self._in_block = self._failed = False
+        changes = self._pending.taken() if tag == "COMMIT" else []
+        self._end_transaction()
+        for notices in self._defining.change(self._asker, changes):
+            self._tell(notices)
+        self._done(tag)
+
+    def _wait(self, statement: definitions.Change) -> None:
+        """Until the transaction's end, or that of a text without one."""
+        self._defining.require(self._asker, statement)
+        self._pending.add(statement)
+
+    def _define(self) -> None:
+        """What waits, where no transaction is."""
+        if self._in_block or not self._pending.changes:
+            return
+        changes = self._pending.taken()
+        for change, notices in zip(changes, self._defining.change(self._asker, changes), strict=True):
+            self._tell(notices)
+            self._done(change.tag)
         self._transaction = None  # what follows in the same text sees it
-        self._done(statement.tag)
 
     def _declare(self, statement: statements.Declare, opened: Opened) -> None:
         if not (self._in_block or statement.hold):
@@ -463,11 +462,16 @@ class Session:
 
     def _end_transaction(self, *, everything: bool = False) -> None:
         self._transaction = None
+        self._pending.clear()
         for name in [name for name, opened in self._portals.items() if everything or not opened.hold]:
             self._drop_portal(name)
 
     def _done(self, tag: str) -> None:
         self._wire.write(CommandComplete(tag=tag))
+
+    def _tell(self, notices: Sequence[str]) -> None:
+        for notice in notices:
+            self._notice(notice, state="00000")
 
     def _notice(self, message: str, hint: str = "", state: str = "01000") -> None:
         fields = {"S": "NOTICE", "V": "NOTICE", "C": state, "M": message, **({"H": hint} if hint else {})}

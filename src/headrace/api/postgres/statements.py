@@ -53,9 +53,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """SAVEPOINT, RELEASE and ROLLBACK TO, of which nothing is to be undone but a failed statement."""
+    """SAVEPOINT, RELEASE and ROLLBACK TO."""
 
     tag: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,20 +207,17 @@ def _rollback(words: Words) -> Statement:
     words.accept("work", "transaction")
     if words.accept("to"):
         words.accept("savepoint")
-        words.name()
-        return Savepoint("ROLLBACK")
+        return Savepoint("ROLLBACK", words.name())
     return End("ROLLBACK")
 
 
 def _savepoint(words: Words) -> Statement:
-    words.name()
-    return Savepoint("SAVEPOINT")
+    return Savepoint("SAVEPOINT", words.name())
 
 
 def _release(words: Words) -> Statement:
     words.accept("savepoint")
-    words.name()
-    return Savepoint("RELEASE")
+    return Savepoint("RELEASE", words.name())
 
 
 def _declare(words: Words) -> Statement:

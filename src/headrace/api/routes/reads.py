@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -17,7 +18,7 @@ from headrace.governance.roles import Action
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import buckets, described
-from headrace.serve.questions import Described, Limits
+from headrace.serve.questions import Answer, Described, Limits
 from headrace.serve.series import Fill, Series, aggregate
 
 router = APIRouter(tags=["views"])
@@ -26,7 +27,8 @@ Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[str | None, Query(description=f"As of {HINT}; without it now", examples=["4711"])]
 SECONDS_MAX = 60.0
-AT_ONCE = 8  # queries by SQL and by time; more are told to come back, so that they take no thread from reads by key
+AT_ONCE = 8  # queries by SQL and by time, and large pages; more are told to come back: they take no thread from others
+PAGE_ROWS = 1_000  # a larger page is one of them: all its rows are held until it is made
 _running = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -73,6 +75,7 @@ def versions(project: Project, name: Name) -> Response:
 )
 def rows(
     request: Request,
+    who: Who,
     project: Project,
     name: Name,
     order: Annotated[str | None, Query(description="a.desc,b", examples=["total.desc,region"])] = None,
@@ -84,7 +87,9 @@ def rows(
 ) -> Response:
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
     question = asked.rows(request.query_params.multi_items(), _within(limit, format), offset)
-    return answers.table(project.questions.rows(name, question, asked.at(project.questions.mirror, at)), format)
+    with nullcontext() if limit <= PAGE_ROWS else _of_few():
+        found = project.questions.rows(name, question, asked.at(project.questions.mirror, at))
+        return answers.table(_told(who, found), format)
 
 
 @router.get(
@@ -94,6 +99,7 @@ def rows(
 )
 def series(
     request: Request,
+    who: Who,
     project: Project,
     name: Name,
     time: Annotated[str, Query(description="The column of the time", examples=["at"])],
@@ -121,7 +127,7 @@ def series(
     limits = Limits(_within(limit, format))
     with _of_few():
         found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
-    return answers.table(found, format)
+        return answers.table(_told(who, found), format)
 
 
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
@@ -176,12 +182,12 @@ def sql(who: Who, project: Project, question: Asked) -> Response:
     with _of_few():
         at = asked.at(project.questions.mirror, question.at)
         found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
-    return answers.table(found, question.format)
+        return answers.table(_told(who, found), question.format)
 
 
 @contextmanager
 def _of_few() -> Iterator[None]:
-    """The block is one of the queries that run at once. Raises ``wait.busy`` beyond ``AT_ONCE``."""
+    """The block is one of the queries that run, and are answered, at once. Raises ``wait.busy`` beyond ``AT_ONCE``."""
     if not _running.acquire(blocking=False):
         raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
     try:
@@ -217,9 +223,15 @@ def _within(limit: int, format: answers.Format) -> int:
     return limit
 
 
+def _told(who: Asking, found: Answer) -> Answer:
+    """What who asks may hear of it."""
+    return replace(found, stale={view: who.principal.told(reason) for view, reason in found.stale.items()})
+
+
 def _reached(who: Asking, view: Mapping[str, Any]) -> dict[str, Any]:
-    """What a view reads, and the rows that it fails on, as far as who asks may know of those relations."""
+    """What a view reads, why it has failed and on which rows, as far as who asks may know of those relations."""
     return {
+        "reason": who.principal.told(view["reason"]),
         "reads": [each for each in view.get("reads", []) if who.reaches(each)],
         "failing": [row for row in view["failing"] if who.reaches(row.get("table") or row.get("view") or view["name"])],
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
 from headrace.api import answers, shapes
 from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
 
 router = APIRouter(tags=["views"])
@@ -18,6 +20,7 @@ Project = Annotated[Served, Depends(served)]
     "/views/{name}/search", responses={200: {"model": shapes.Hits}}, summary="Rows in which words are found, best first"
 )
 def search(
+    who: Annotated[Asking, Depends(asking)],
     project: Project,
     name: str,
     q: Annotated[
@@ -35,4 +38,5 @@ def search(
         raise HeadraceError(
             "view.unknown", f"{relation.name} is a table, and views are searched", next="make a view of it"
         )
-    return answers.json(found(project.path, relation.name, q, limit, offset, columns=column).as_dict())
+    hits = found(project.path, relation.name, q, limit, offset, columns=column)
+    return answers.json(replace(hits, reason=who.principal.told(hits.reason)).as_dict())

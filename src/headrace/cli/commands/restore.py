@@ -27,8 +27,9 @@ def run(
     next start, and sinks that are beyond the backup are brought to what the views hold.
     """
     from headrace.engine import backup as backups
+    from headrace.engine.disk import telling
 
-    with display.working("copying") as progress:
+    with telling(to, backups.AGAIN), display.working("copying") as progress:
         answer = backups.restore(backup, to, progress)
     if json:
         display.emit(answer)

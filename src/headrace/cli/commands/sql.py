@@ -59,7 +59,7 @@ def run(
     In Spark's SQL it is answered by a running `headrace up`; without one Spark is started, which takes seconds.
 
     CREATE and DROP of a SOURCE, VIEW or SINK write the files that define a project, and have them taken by the
-    running `headrace up`; SHOW and EXPLAIN tell of them.
+    running `headrace up`, all or none of those of one text; SHOW and EXPLAIN tell of them.
     """
     text = sys.stdin.read() if query == "-" else query
     path = folder(project)

@@ -1,0 +1,35 @@
+"""Statements that a connection keeps: as they were parsed, and with their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.api.postgres import statements
+from headrace.api.postgres.portals import Portal
+from headrace.api.postgres.reading import ResultColumn
+from headrace.sql.lexer import Token
+
+
+@dataclass
+class Prepared:
+    """A statement that was parsed. ``columns``: as they were described to the client."""
+
+    tokens: list[Token]
+    statement: statements.Statement | None
+    declared: list[int]
+    columns: list[ResultColumn] | None = None
+
+
+@dataclass
+class Opened:
+    """A statement with its parameters: a portal, or a command, which runs when it is executed.
+
+    ``hold``: it stays when its transaction ends.
+    """
+
+    prepared: Prepared
+    bound: Sequence[Any]
+    portal: Portal | None = None
+    hold: bool = False
