@@ -32,7 +32,7 @@ export const PLACES: Place[] = [
   { part: '', title: 'Overview', key: 'o', page: Overview },
   { part: 'lineage', title: 'Lineage', key: 'l', page: Lineage },
   { part: 'views', title: 'Views', key: 'v', page: Views, one: View, parts: 3 },
-  { part: 'feeds', title: 'Feeds', key: 'f', page: Feeds, one: Feed },
+  { part: 'feeds', title: 'Feeds', key: 'f', page: Feeds, one: Feed, parts: 3 },
   { part: 'quarantine', title: 'Quarantine', key: 'q', page: Quarantine },
   { part: 'queries', title: 'Stored queries', key: 'm', page: Queries, one: Query },
   { part: 'sinks', title: 'Sinks', key: 'k', page: Sinks },

@@ -232,8 +232,9 @@ class Hit(Shape):
 
 
 class Hits(Shape):
-    view: str
-    version: int
+    view: str = Field(default="", description="Told of a view, as is the version")
+    version: int = 0
+    table: str = Field(default="", description="Told of a table")
     commit: int
     query: str
     total: int
