@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(300)]
 PAGES = (
     "/", "/lineage", "/lineage?of=view%3Arevenue", "/views", "/views/revenue", "/views/all_orders", "/views/revenue/changes",
     "/views/by_day/chart", "/views/revenue/definition", "/views/revenue/circuit", "/views/revenue/versions", "/feeds",
-    "/feeds/orders", "/quarantine", "/queries", "/queries/large", "/sinks", "/alerts", "/sql", "/dashboards", "/tokens", "/audit",
+    "/feeds/orders", "/quarantine", "/queries", "/queries/large", "/sinks", "/alerts", "/notices", "/sql", "/dashboards", "/tokens", "/audit",
 )  # fmt: skip
 NEWEST_FIRST = ("/feeds/orders",)  # where what comes moves what is there: nothing comes while these are looked at
 SHOWN_MS, SHIFT, LOOK_S = 1_000, 0.01, 0.6

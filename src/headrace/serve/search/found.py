@@ -63,7 +63,8 @@ class Found:
     def as_dict(self) -> dict[str, Any]:
         """For ``--json`` and the HTTP answers: ``{"view", "version", "commit", "query", "total", "hits"}``.
 
-        Of a table ``"table"`` is told in the place of ``"view"`` and ``"version"``. A hit is ``{"score", "copies", "row": {column: value}, "snippets": [{"column", "text", "marks"}]}``.
+        Of a table ``"table"`` is told in the place of ``"view"`` and ``"version"``. A hit is
+        ``{"score", "copies", "row": {column: value}, "snippets": [{"column", "text", "marks"}]}``.
         """
         names = self.schema.names
         hits = [

@@ -1,4 +1,4 @@
-"""The index of a relation: made when it is first searched, brought to the last published step when it is searched again.
+"""The index of a relation: made when it is first searched, brought to the last published step at each later search.
 
 In ``.headrace/search/VIEW@VERSION`` or ``TABLE@table``: tantivy's files, and the rows beside them (``kept_rows``). The
 frontier is a document of the index: one commit moves both. A row's document holds its number among the kept rows and
