@@ -38,6 +38,7 @@ class Changed(Protocol):
 class Indexed(Protocol):
     """``feed``: a file name of its own. ``found_by``: the columns by which a change finds the rows that it is of."""
 
+    def __hash__(self) -> int: ...
     @property
     def kind(self) -> Literal["view", "table"]: ...
     @property
@@ -160,8 +161,6 @@ class IndexedTable:
             return None
         reached = self.frontier(steps[-1]) if steps else frontier
         reader, name = reader_of(self.project), self.relation.name
-        if reader.base.commit > frontier.commit:
-            return None
         try:
             refs = [ref for ref in reader.refs(frontier.commit, reached.commit) if name in ref.rows]
             batches = tuple(reader.read(refs, name, frontier.commit, reached.commit))
