@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 EPILOG = """
 headrace series orders --time placed_at --every 1h
-headrace series orders --time placed_at --every 1d --value "sum(amount)" --by region --fill zero
+headrace series orders --time placed_at --every 1d --value "sum(amount)" --by region
 headrace series orders --time placed_at --every 1d --zone Europe/Berlin --compare 1w
-headrace series orders --time placed_at --every 1h --from 2026-03-01 --to 2026-03-02 --where region=eq.north
+headrace series orders --time placed_at --every 1h --from 2026-03-01 --where region=eq.north
 headrace series orders --time placed_at --every 1mo --csv > months.csv
 """
 SHOWN = 100  # buckets of a table, unless asked otherwise
@@ -70,10 +70,11 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a view by time: a value for each bucket, empty ones filled, beside that of the period before.
+    """Show a view by time: a value for each bucket, beside the one before.
 
-    Days and more begin at midnight of the zone, weeks on Monday; what is shorter is counted from midnight. Operators of
-    filters are eq, neq, gt, gte, lt, lte, like, ilike, in and is.
+    Buckets without rows are filled as --fill says; --compare sets each value beside that of the period before. Days and
+    more begin at midnight of the zone, weeks on Monday; what is shorter is counted from midnight. Operators of filters
+    are eq, neq, gt, gte, lt, lte, like, ilike, in and is.
 
     Reads what is published; works beside a running `headrace up` and without one, and without Spark.
     """
