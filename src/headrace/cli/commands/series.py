@@ -70,7 +70,7 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a view by time: a value for each bucket, beside the one before.
+    """Show a view by time: a value for each bucket, empty ones filled.
 
     Buckets without rows are filled as --fill says; --compare sets each value beside that of the period before. Days and
     more begin at midnight of the zone, weeks on Monday; what is shorter is counted from midnight. Operators of filters
