@@ -5,6 +5,7 @@ import Dashboards from './pages/Dashboards.svelte'
 import Feed from './pages/Feed.svelte'
 import Feeds from './pages/Feeds.svelte'
 import Lineage from './pages/Lineage.svelte'
+import Notices from './pages/Notices.svelte'
 import Overview from './pages/Overview.svelte'
 import Quarantine from './pages/Quarantine.svelte'
 import Queries from './pages/Queries.svelte'
@@ -14,6 +15,7 @@ import Sql from './pages/Sql.svelte'
 import Tokens from './pages/Tokens.svelte'
 import View from './pages/View.svelte'
 import Views from './pages/Views.svelte'
+import { notices } from './state/notices.svelte'
 
 export interface Place {
   /** The first part of the address. */
@@ -26,17 +28,20 @@ export interface Place {
   one?: Component<{ name: string }>
   /** How many parts the address of one may have. Default: 2. */
   parts?: number
+  /** How much is new there. */
+  unread?: () => number
 }
 
 export const PLACES: Place[] = [
   { part: '', title: 'Overview', key: 'o', page: Overview },
   { part: 'lineage', title: 'Lineage', key: 'l', page: Lineage },
   { part: 'views', title: 'Views', key: 'v', page: Views, one: View, parts: 3 },
-  { part: 'feeds', title: 'Feeds', key: 'f', page: Feeds, one: Feed },
+  { part: 'feeds', title: 'Feeds', key: 'f', page: Feeds, one: Feed, parts: 3 },
   { part: 'quarantine', title: 'Quarantine', key: 'q', page: Quarantine },
   { part: 'queries', title: 'Stored queries', key: 'm', page: Queries, one: Query },
   { part: 'sinks', title: 'Sinks', key: 'k', page: Sinks },
   { part: 'alerts', title: 'Alerts', key: 'a', page: Alerts },
+  { part: 'notices', title: 'Notices', key: 'n', page: Notices, unread: () => notices.unread },
   { part: 'sql', title: 'SQL', key: 's', page: Sql },
   { part: 'dashboards', title: 'Dashboards', key: 'd', page: Dashboards },
   { part: 'tokens', title: 'Tokens', key: 't', page: Tokens },

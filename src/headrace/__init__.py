@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,16 @@ from headrace.model.function import function
 from headrace.model.version import VERSION
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from headrace.engine.pipeline import Pipeline
     from headrace.model.view_step import ViewStep
+    from headrace.serve.series import Fill
     from headrace.serve.subscription import Subscription
 
 __version__ = VERSION
-__all__ = ["function", "open", "subscribe", "watch"]
+_ROWS_MAX, _SECONDS = 1 << 31, 60.0  # of an answer
+__all__ = ["function", "open", "series", "subscribe", "watch"]
 
 
 @contextmanager
@@ -80,3 +84,35 @@ def watch(
     from headrace.serve.watched import steps
 
     yield from steps(at(Path(project)), view, after, threading.Event())
+
+
+def series(
+    relation: str,
+    time: str,
+    every: str,
+    value: str = "count(*)",
+    *,
+    by: Sequence[str] = (),
+    fill: Fill = "null",
+    compare: str | None = None,
+    zone: str = "UTC",
+    begin: str | None = None,
+    end: str | None = None,
+    where: Mapping[str, str] | None = None,
+    at: int | None = None,
+    project: str | Path = ".",
+) -> pa.Table:
+    """A view or table by time, as ``headrace series``: beside a running ``headrace up`` or without it, no Spark.
+
+    ``every``, ``compare``: lengths, 1h, 1d, 1mo; ``value``: sum(amount); ``where``: column -> ``eq.north``; ``at``: a
+    commit. Columns: ``time``, those of ``by``, ``value``, and ``before`` where it is compared.
+    Raises ``HeadraceError``: api.request, query.filter, query.timeout, view.unknown, view.not_at, project.not_found.
+    """
+    from headrace.catalog import project as projects
+    from headrace.serve import written
+    from headrace.serve.questions import Limits, opened
+
+    asked = written.series(time, every, value, by, fill, compare, zone, begin, end)
+    filters = [written.filter_of(column, text) for column, text in (where or {}).items()]
+    with opened(projects.at(Path(project))) as questions:
+        return questions.series(relation, asked, filters, at, Limits(_ROWS_MAX, _SECONDS)).table

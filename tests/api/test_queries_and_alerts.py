@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 import yaml
+from pydantic import TypeAdapter
 from served_project import Site, site
 
+from headrace.api import shapes
 from headrace.catalog.searches import StoredQueries
 from headrace.governance.roles import Role
 from headrace.sinks.alerts.dead import DeadLetters
 from headrace.sinks.alerts.happened import Message
+from headrace.sinks.alerts.notices import Notices
 from headrace.sinks.alerts.outbox import Outbox
 from headrace.sinks.tenure import Tenure
 from published_view import Published
@@ -120,6 +124,26 @@ def test_a_dead_letter_is_shown_sent_again_and_dropped(served: Site, published: 
         assert after == {"waiting": {"hook": 2}, "dead": []} and DeadLetters(published.folder).ls("hook") == []
         assert refusal(owner.delete("/api/alerts/hook/3")) == (404, "sink.letter")
         assert refusal(owner.get("/api/alerts/nobody/3")) == (404, "sink.unknown")
+
+
+def test_notices_are_told_after_a_number_to_those_who_may_read_the_view(served: Site, published: Published) -> None:
+    kept = Notices(published.folder)
+    for number in range(1, 6):
+        view, query = ("sums", "most") if number % 2 else ("near", None)
+        body = {"view": view, **({"query": query} if query else {}), "commit": number, "entered": [{"id": number}]}
+        kept.keep("page", f"msg_{number}", number, (1, 0, 0), [orjson.dumps(body)])
+    limited = served.tokens.create("near", Role.VIEWER, ["near*"])[1]
+    with served.client() as owner, served.client(limited) as client:
+        whole = owner.get("/api/notices").json()
+        TypeAdapter(shapes.Notices).validate_python(whole)
+        assert [(n["number"], n["view"], n["query"]) for n in whole["notices"]] == [
+            (5, "sums", "most"), (4, "near", None), (3, "sums", "most"), (2, "near", None), (1, "sums", "most"),
+        ]  # fmt: skip
+        assert whole["notices"][0]["rows"] == {"entered": [{"id": 5}], "left": [], "changed": []}
+        assert [n["number"] for n in owner.get("/api/notices?after=3").json()["notices"]] == [5, 4]
+        assert [n["number"] for n in client.get("/api/notices?limit=1").json()["notices"]] == [4]
+        assert [n["number"] for n in client.get("/api/notices").json()["notices"]] == [4, 2]
+        assert owner.get("/api/notices?after=5").json() == {"made": whole["made"], "notices": []}
 
 
 def test_the_audit_log_is_read_page_by_page_and_its_chain_checked(served: Site) -> None:

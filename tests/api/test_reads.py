@@ -10,6 +10,7 @@ import io
 import random
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pyarrow as pa
@@ -19,7 +20,9 @@ from served_project import site
 
 from headrace.api import shapes
 from headrace.api.routes import reads
+from headrace.catalog.store import StepShape
 from published_view import Published
+from random_log import RELATIONS, RandomLog, history
 
 
 @pytest.fixture(scope="module")
@@ -241,3 +244,18 @@ def test_rows_are_found_by_words(published: Published, client: httpx.Client) -> 
     TypeAdapter(shapes.Hits).validate_python(told)
     bad = client.get("/api/views/sums/search", params={"q": "id:("})
     assert (bad.status_code, bad.json()["code"]) == (400, "search.query")
+
+
+def test_rows_of_a_table_are_found_by_words(tmp_path: Path) -> None:
+    made, catalog = RandomLog(4), Published(tmp_path / "shop").catalog
+    catalog.put_relation("shop", RELATIONS["orders"])
+    made.grow(tmp_path / "shop/.headrace/log", 60)
+    catalog.record_step(1, 0, 60, StepShape(), 0)
+    catalog.publish(1, [], 1)
+    wanted = [row for row in history(made).rows("orders") if row[0] == 3]
+    with site(tmp_path / "shop") as running, running.client() as asking:
+        told = asking.get("/api/views/Orders/search", params={"q": "id:3", "limit": 100}).json()
+    assert wanted
+    assert (told["table"], "view" in told, told["commit"], told["total"]) == ("orders", False, 60, len(wanted))
+    assert sorted((list(hit["row"].values()) for hit in told["hits"]), key=repr) == wanted
+    TypeAdapter(shapes.Hits).validate_python(told)

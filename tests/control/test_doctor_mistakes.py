@@ -182,6 +182,11 @@ IN_FILES = [
         "sink", "local", "sink.connect", "cannot be opened", "check the `path`", "sinks/local.yaml",
     ),
     Mistake(
+        "a sink names a stored query that is not there",
+        lambda p: (p.write("searches/late.yaml", "view: revenue\nquery: x\n"), p.sink("tell", "page", searches=["lat"])),
+        "sink", "tell", "search.unknown", "there is no stored query 'lat'", "did you mean 'late'?", "sinks/tell.yaml",
+    ),
+    Mistake(
         "Spark is given more memory than there is", lambda p: p.settings(driver_memory="900g"),
         "machine", "", "", "driver_memory is 900g", "driver_memory: ", "headrace.yaml",
     ),

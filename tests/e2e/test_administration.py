@@ -29,11 +29,12 @@ def receiver() -> Iterator[HookReceiver]:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, receiver: HookReceiver) -> Iterator[ServedProject]:
-    """The starter project with a webhook that tells of changes of all_customers."""
+    """The starter project with a webhook that tells of changes of all_customers, and notices that do."""
     project = ServedProject.shop(tmp_path_factory.mktemp("administration") / "shop")
     hook = {"type": "webhook", "url": receiver.url, "secret": "file:secret", "views": ["all_customers"], "on": "both"}
     (project.folder / "secret").write_text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     (project.folder / "sinks/hook.yaml").write_text(yaml.safe_dump(hook))
+    (project.folder / "sinks/tell.yaml").write_text("type: page\nviews: [all_customers]\n")
     project.start()
     try:
         project.begin_anew()
@@ -158,6 +159,35 @@ def test_store_a_query_and_watch_what_it_matches(page: Page, shop: ServedProject
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_text("No stored query yet.")).to_be_visible()
     assert not file.exists()
+
+
+def test_notices_tell_what_happens_in_a_view(page: Page, shop: ServedProject) -> None:
+    link = page.get_by_role("navigation", name="pages").get_by_role("link", name="Notices")
+    listed = page.get_by_role("list", name="notices, newest first").get_by_role("listitem")
+    page.goto("/notices")
+    expect(listed.first).to_contain_text("all_customers")  # what the shop began with
+    page.goto("/views")
+    expect(page.get_by_role("row", name="all_customers")).to_be_visible()
+    expect(link).not_to_contain_text("unread")
+    shop.push(customers={"upsert": [{"id": 5, "name": "<b>Eve</b>", "region": "west"}]})
+    told = page.get_by_role("status", name="notices as they come")
+    expect(told).to_contain_text("all_customers 1 row entered")
+    expect(link).to_contain_text("1 unread")
+    picture(page, "notice")
+    told.get_by_role("link").click()
+    expect(listed.first).to_contain_text("1 row entered")
+    expect(listed.first).to_contain_text("<b>Eve</b>")
+    expect(listed.first).to_have_class(re.compile("new"))
+    expect(link).not_to_contain_text("unread")
+    shop.push(customers={"upsert": [{"id": 5, "name": "Eve", "region": "east"}]})
+    shop.push(customers={"delete": [{"id": 5}]})
+    expect(listed.first).to_contain_text("1 row left")
+    expect(listed.nth(1)).to_contain_text("1 row changed")
+    picture(page, "notices")
+    count = listed.count()
+    page.reload()
+    expect(listed).to_have_count(count)  # none twice
+    expect(link).not_to_contain_text("unread")
 
 
 def test_what_is_refused_is_told_where_it_was_asked(logged_in: BrowserContext) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from alert_receivers import HookReceiver, once
+from alert_receivers import HANG_UP, HookReceiver, MailServer, once
 from headrace.catalog.project import read
 from headrace.engine import matched
 from headrace.engine.connectors import make_sink
@@ -27,6 +27,7 @@ from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.sinks.alerts import sink
 from published_view import Published
 
 WAIT_S = 30
@@ -59,8 +60,8 @@ class Shop:
         (definition,) = project.sinks
         searches = Searches(project.path, definition.searches)
         reader = LogReader(self.published.state / "log")
-        sink = make_sink(definition, project)
-        deliver = Deliver(sink, definition.views, self.published.catalog, reader, lambda event: None, searches)
+        made = make_sink(definition, project)
+        deliver = Deliver(made, definition.views, self.published.catalog, reader, lambda event: None, searches)
         deliver.start()
         self.made.append(deliver)
         return deliver
@@ -189,6 +190,44 @@ def test_a_query_that_is_edited_or_gone_is_as_a_view_that_is(shop: Shop, hook: H
     until(lambda: deliver.error is not None)
     assert deliver.error is not None and deliver.error.code == "search.query"
     assert deliver.taken(["sums", "others"]) == ["sums"]
+
+
+def test_a_mail_tells_of_matches_under_the_querys_name(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the mails say, one after the other, through refusals, is what matches in the end."""
+    monkeypatch.setattr(Published, "changes", _keyed)
+    monkeypatch.setattr(sink, "AGAIN_S", 0.01)
+    with MailServer() as server:
+        text = (
+            f"type: mail\nhost: 127.0.0.1\nport: {server.port}\nfrom: shop@example.com\nto: ann@example.com\n"
+            "searches: [big]\ninitial: send\nat_most: 1000/second\n"
+            "subject: '{view} {count}'\nbody: '{event} {id} {n}'\n"
+        )
+        (shop.published.folder / "sinks/hook.yaml").write_text(text)
+        deliver = shop.start()
+        for _ in range(6):
+            shop.step(2)
+        server.answers.extend(["451 later", HANG_UP])
+        for _ in range(6):
+            shop.step()
+        reach(deliver, shop.commit)
+        until(lambda: not server.answers)
+        deliver.close()
+    held, sent, number = dict[int, int](), set[str](), 0
+    for mail in server.mails:
+        if mail.message["Message-ID"] in sent:  # of the server that hung up after it had taken one
+            continue
+        sent.add(mail.message["Message-ID"])
+        lines = [line.split() for line in mail.text.splitlines()]
+        assert mail.message["Subject"] == f"big {len(lines)}"
+        number += len(lines)
+        for event, id, n in lines:
+            if event == "left":
+                assert held.pop(int(id)) == int(n)
+            else:
+                assert (int(id) in held) == (event == "changed")
+                held[int(id)] = int(n)
+    assert held == dict(shop.matching(shop.commit, 3).keys())
+    assert number > 10 and len(sent) < len(server.mails)
 
 
 def test_whose_rows_are_matched_is_told_while_queries_come(shop: Shop) -> None:

@@ -1,7 +1,7 @@
 """Goal: the sinks that tell of changes keep the duties of every sink: whole deliveries, once into the outbox, fenced.
 
-Method: the deliveries of the conformance suite to a webhook and a mail sink. What they have taken is read from the
-messages that their receivers got; there is no store to be read.
+Method: the deliveries of the conformance suite to a webhook, a mail and a page sink. What they have taken is read from the
+messages that their receivers got, and from the notices; there is no store to be read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from sink_histories import delivery, view, weighted
 from alert_receivers import HookReceiver, MailServer
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionOrigin
+from headrace.sinks.alerts.notices import Notices
 from headrace.sinks.alerts.sink import AlertSink
 from headrace.sinks.connectors.mail.connector import MailSink
+from headrace.sinks.connectors.page.connector import PageSink
 from headrace.sinks.connectors.webhook.connector import WebhookSink
 
 Make = Callable[..., AlertSink]
 
 
-@pytest.fixture(params=["webhook", "mail"])
+@pytest.fixture(params=["webhook", "mail", "page"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Make, Callable[[], int]]]:
     """A maker of sinks of one project, and how many messages their receiver has."""
     made: list[AlertSink] = []
@@ -35,6 +37,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Make
             if request.param == "webhook":
                 options = {"url": hook.url, "secret": SECRET, "initial": "send", **more}
                 made.append(WebhookSink("alerts", options, {}, base=tmp_path, log="the log"))
+            elif request.param == "page":
+                made.append(PageSink("alerts", {"initial": "send", **more}, {}, base=tmp_path, log="the log"))
             else:
                 options = {
                     "host": "127.0.0.1",
@@ -46,7 +50,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Make
                 made.append(MailSink("alerts", {**options, **more}, {}, base=tmp_path, log="the log"))
             return made[-1]
 
-        yield make, lambda: len(hook.requests) + len(mails.mails)
+        yield make, lambda: len(hook.requests) + len(mails.mails) + len(list(Notices(tmp_path).since(0)))
         for sink in made:
             sink.close()
 

@@ -13,6 +13,7 @@ import type {
   Matches,
   Me,
   NewToken,
+  Notices,
   Status,
   StoredQuery,
   Token,
@@ -76,6 +77,8 @@ export const changeQuery = (name: string, view: string, words: string) =>
 export const removeQuery = (name: string) => ask<unknown>(path('queries', name), { method: 'DELETE' })
 export const matches = (name: string, limit: number, signal?: AbortSignal) =>
   ask<Matches>(path('queries', name, 'matches') + query({ limit }), { signal })
+
+export const notices = (after: number, signal?: AbortSignal) => ask<Notices>('notices' + query({ after }), { signal })
 
 export const alerts = (signal?: AbortSignal) => ask<Alerts>('alerts', { signal })
 export const letter = (sink: string, number: number, signal?: AbortSignal) =>

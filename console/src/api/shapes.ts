@@ -264,6 +264,26 @@ export interface Alerts {
   dead: DeadLetter[]
 }
 
+export interface Notice {
+  number: number
+  view: string
+  /** The stored query whose matches these are. */
+  query: string | null
+  commit: number
+  at: string
+  entered: number
+  left: number
+  changed: number
+  /** The first of them; of what changed before and after. */
+  rows: Record<'entered' | 'left' | 'changed', Row[]>
+}
+
+export interface Notices {
+  /** Another one where the numbers begin anew. */
+  made: string
+  notices: Notice[]
+}
+
 export interface Token {
   id: string
   name: string

@@ -44,6 +44,7 @@ ACTIONS: dict[str, Action | None] = {
     "PUT /queries/{query}": Action.QUERY_CHANGE,
     "DELETE /queries/{query}": Action.QUERY_REMOVE,
     "GET /queries/{query}/matches": Action.READ,
+    "GET /notices": Action.READ,
     "GET /alerts": Action.STATUS,
     "GET /alerts/{sink}/{number}": Action.STATUS,
     "POST /alerts/{sink}/{number}/replay": Action.ALERT_REPLAY,

@@ -3,22 +3,20 @@ deep the values of a request may be."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
 from headrace.model import moment
 from headrace.model.errors import HeadraceError
+from headrace.serve import written
 from headrace.serve.mirror import Mirror
-from headrace.serve.questions import OPERATORS, Filter, Rows
+from headrace.serve.questions import Filter, Rows
 
 SERIES = ("time", "every", "value", "by", "fill", "compare", "zone", "from", "to", "limit", "at", "format")
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
 ROWS = 100  # unless it says how many
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEPTH_MAX = 32  # of lists and objects inside each other: what writes JSON has an end to its stack
 
 
@@ -45,28 +43,15 @@ def rows(pairs: Iterable[tuple[str, str]], limit: int, offset: int) -> Rows:
     order, select = list[tuple[str, bool]](), list[str]()
     for name, value in pairs:
         if name == "order":
-            order += [_ordered(part) for part in words(name, value)]
+            order += [_ordered(part) for part in written.words(name, value)]
         elif name == "select":
-            select += words(name, value)
+            select += written.words(name, value)
     return Rows(filters(pairs, RESERVED), tuple(order), tuple(select), limit, offset)
 
 
 def filters(pairs: Iterable[tuple[str, str]], reserved: Collection[str]) -> tuple[Filter, ...]:
     """Those of a query string's pairs whose names are not of the question's own."""
-    return tuple(_filter(name, value) for name, value in pairs if name not in reserved)
-
-
-def time_us(where: str, text: str | None) -> int | None:
-    """A moment in microseconds since the epoch; one without a zone is of UTC. Raises ``HeadraceError``: api.request."""
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise HeadraceError(
-            "api.request", f"'{text}' is no time", where=where, next=f"{where}=2026-03-01T08:00:00Z"
-        ) from None
-    return (time.replace(tzinfo=time.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)
+    return tuple(written.filter_of(name, value) for name, value in pairs if name not in reserved)
 
 
 def at(mirror: Mirror, text: str | int | None) -> int | None:
@@ -80,29 +65,9 @@ def at(mirror: Mirror, text: str | int | None) -> int | None:
     return commit if time_us is None else mirror.commit_by(time_us)
 
 
-def _filter(column: str, text: str) -> Filter:
-    operator, dot, value = text.partition(".")
-    if not dot or operator not in OPERATORS:
-        raise HeadraceError(
-            "api.request", f"'{column}={text}' is no filter",
-            why=f"a filter is COLUMN=OPERATOR.VALUE; operators: {', '.join(OPERATORS)}", next=f"{column}=eq.{text}",
-        )  # fmt: skip
-    if operator == "in":
-        return Filter(column, operator, words(column, value.removeprefix("(").removesuffix(")")))
-    return Filter(column, operator, value)
-
-
 def _ordered(part: str) -> tuple[str, bool]:
     """(column, descending)."""
     column, dot, way = part.rpartition(".")
     if dot and way in ("asc", "desc"):
         return column, way == "desc"
     return part, False
-
-
-def words(name: str, text: str) -> list[str]:
-    """Parts of a list; one with a comma in it stands in double quotes."""
-    found = next(csv.reader([text], strict=True), []) if text else []
-    if not all(found) and name in ("order", "select"):
-        raise HeadraceError("api.request", f"'{name}={text}' has an empty part", next=f"{name}=COLUMN,COLUMN")
-    return found

@@ -218,6 +218,23 @@ class WholeDeadLetter(DeadLetter):
     messages: list[Any]
 
 
+class Notice(Shape):
+    number: int = Field(description="Its place in their order")
+    view: str
+    query: str | None = Field(description="The stored query whose matches these are")
+    commit: int
+    at: str
+    entered: int
+    left: int
+    changed: int
+    rows: dict[str, list[Any]] = Field(description="The first rows that entered and left, and before and after changes")
+
+
+class Notices(Shape):
+    made: str = Field(description="Another one where the numbers begin anew")
+    notices: list[Notice]
+
+
 class Snippet(Shape):
     column: str
     text: str
@@ -232,8 +249,9 @@ class Hit(Shape):
 
 
 class Hits(Shape):
-    view: str
-    version: int
+    view: str = Field(default="", description="Told of a view, as is the version")
+    version: int = 0
+    table: str = Field(default="", description="Told of a table")
     commit: int
     query: str
     total: int

@@ -66,7 +66,7 @@ def add(project: Path, query: StoredQuery) -> Path:
         raise HeadraceError(
             "search.exists", f"there is a stored query '{query.name}' already",
             where=str(there[query.name.lower()].relative_to(project)),
-            next=f"change the file, or first `headrace queries rm {query.name}`",
+            next=f"`headrace queries change {query.name}` gives it other words, or take another name",
         )  # fmt: skip
     return _written(path, query)
 

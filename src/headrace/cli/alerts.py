@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-SinkArgument = Annotated[str, typer.Argument(metavar="SINK", help="A sink of type webhook or mail.")]
+SinkArgument = Annotated[str, typer.Argument(metavar="SINK", help="A sink of type webhook, mail or page.")]
 NumbersArgument = Annotated[
     list[int] | None, typer.Argument(metavar="N", help="Dead letters, as `headrace alerts ls` numbers them.")
 ]

@@ -27,7 +27,7 @@ headrace watch VIEW              # its changes as they come
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
     "Run a project": ("doctor", "plan", "up", "apply", "status", "pause", "resume", "stop"),
-    "Read views": ("views", "show", "watch", "search", "queries", "sql", "wait", "frontier", "groups"),
+    "Read views": ("views", "show", "watch", "search", "queries", "sql", "series", "wait", "frontier", "groups"),
     "Look closer": ("explain", "lineage", "profile", "top", "verify", "repair", "test", "log", "quarantine", "alerts"),
     "Keep safe": ("backup", "restore", "rebuild", "migrate"),
     "Give access": ("token", "audit"),
@@ -54,7 +54,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "queries": (
         "Store queries, and follow what they match in the changes of views.",
-        ("ls", "add", "rm", "show", "watch"),
+        ("ls", "add", "change", "rm", "show", "watch"),
     ),
     "token": ("Make, list and revoke the tokens of the API and of psql.", ("create", "ls", "revoke")),
     "groups dead": ("Look at what a group has given up, deliver it again, drop it.", ("ls", "show", "replay", "drop")),

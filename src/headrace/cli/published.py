@@ -60,6 +60,18 @@ def find(path: Path, view: str) -> str:
     return known_view(view, {*names, *waiting})
 
 
+def relation(path: Path, name: str) -> str:
+    """The name of the published view, else of the table that views read, that ``name`` means; errors are ``find``'s."""
+    if is_view(path, name):
+        return find(path, name)
+    return known_view(name, {*_names(path), *defined(path), *_tables(path)})
+
+
+def is_table(path: Path, name: str) -> bool:
+    """Whether views read or have read a table of that name."""
+    return name.lower() in {table.lower() for table in _tables(path)}
+
+
 def is_view(path: Path, name: str) -> bool:
     """Whether a view of that name is published, or defined at least."""
     return name.lower() in {view.lower() for view in (*_names(path), *defined(path))}
@@ -73,6 +85,19 @@ def defined(path: Path) -> list[str]:
 def _catalog(path: Path) -> Path:
     """Where the catalogue is once the project has run."""
     return path / STATE / "catalog.db"
+
+
+def _tables(path: Path) -> list[str]:
+    """Names of the tables that views read or have read."""
+    if not _catalog(path).exists():
+        return []
+    from headrace.catalog.store import Catalog
+
+    catalog = Catalog(_catalog(path), read_only=True)
+    try:
+        return list(catalog.relations())
+    finally:
+        catalog.close()
 
 
 def _names(path: Path) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.catalog import place
 from headrace.catalog.examples import read_examples
 from headrace.catalog.project import ADDRESS, FILE, STATE, at, survey
-from headrace.catalog.searches import StoredQueries
+from headrace.catalog.searches import StoredQueries, unknown
 from headrace.control import machine, socket
 from headrace.control.running import Progress
 from headrace.control.verbs import call
@@ -148,6 +148,10 @@ def _endpoints(path: Path) -> dict[str, str]:
 
 
 def _sink(definition: SinkDefinition, project: Project) -> Iterator[Finding]:
+    if definition.searches:
+        queries, wrong = StoredQueries(project.path).read()
+        absent = [name for name in definition.searches if name not in queries | wrong]
+        yield from (replace(Finding.of(unknown(name, list(queries))), where="") for name in absent)
     yield from connectors.make_sink(definition, project).examine()
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.project import read
+from headrace.catalog.project import STATE, read
 from headrace.control import (
     apply,
     backup,

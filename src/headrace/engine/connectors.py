@@ -61,8 +61,9 @@ def make_sink(definition: SinkDefinition, project: Project) -> Sink:
     if definition.searches and not made.tells:
         error = HeadraceError(
             "config.invalid", f"'searches': a sink of type {definition.type} takes views",
-            where=_place(definition, project.path), why="what stored queries match is told, by webhook or mail",
-            next="type: webhook or type: mail, or make the condition a view",
+            where=_place(definition, project.path),
+            why="what stored queries match is told, by webhook, mail or the page",
+            next="type: webhook, mail or page, or make the condition a view",
         )  # fmt: skip
         raise _located(error, definition, project.path)
     return made

@@ -15,7 +15,7 @@ from headrace.governance.principal import Principal, allowed, require
 from headrace.governance.repeated import Repeated
 from headrace.governance.roles import Action, Role
 from headrace.governance.sessions import Sessions
-from headrace.governance.tokens import OWNER, Token, Tokens
+from headrace.governance.tokens import FILE, OWNER, Token, Tokens
 from headrace.model.errors import HeadraceError
 
 REFUSED_MAX = 60  # refusals of one token that are written down in a minute; of all who have none together as many
@@ -29,7 +29,7 @@ class Access:
 
     def __init__(self, kept: Path, clock_us: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
         self.tokens = Tokens(kept, clock_us)
-        self.sessions = Sessions(clock_us)
+        self.sessions = Sessions(kept / FILE, clock_us)
         self.log = AuditLog(kept, clock_us)
         self._refusals, self._looks = Repeated(clock_us, REFUSED_MAX), Repeated(clock_us)
 
@@ -39,6 +39,7 @@ class Access:
             principal = self.tokens.by_id(token) if token else None
             who = "" if principal is None else principal.name
             self.log.note(Event(who, "connect", "refused", token, detail={"others_before": count}))
+        self.sessions.close()
         self.tokens.close()
 
     def find(self, token: str) -> Principal | None:

@@ -24,6 +24,7 @@ from headrace.governance.audit import time_text
 from headrace.governance.kept import OWNERS_FILE, TOKEN_PREFIX, kept_token
 from headrace.governance.principal import PATTERN, Principal
 from headrace.governance.roles import Role
+from headrace.governance.sessions import TABLE as SESSIONS
 from headrace.model.errors import HeadraceError
 
 FILE = "access.db"
@@ -117,10 +118,11 @@ class Tokens:
             self._db.close()
 
     def copy_to(self, path: Path) -> None:
-        """All of it, as it is now, into a new file."""
+        """All tokens, as they are now, into a new file; no session, which may be over by the time that it is read."""
         path.touch(mode=0o600)
         with self._lock, closing(sqlite3.connect(path)) as copy:
             self._db.backup(copy)
+            copy.execute(f"drop table if exists {SESSIONS}")
             copy.execute("pragma journal_mode=delete")  # one file, until somebody writes to it
 
     @contextmanager

@@ -348,7 +348,7 @@ REMEDIES: dict[str, Remedy] = {
     ),
     "search.exists": Remedy(
         "A query of that name was stored before, perhaps in other letters: names do not tell upper from lower case.",
-        "Change its file in searches/, or first `headrace queries rm NAME`.",
+        "Change it by `headrace queries change NAME`, or take another name.",
     ),
     "search.index": Remedy(
         "No space is left, or a right to the folder .headrace/search is missing.",

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
@@ -119,6 +120,16 @@ class Session:
         self.commit = moment.commit
         self.stale |= moment.stale
         return moment.commit
+
+
+@contextmanager
+def opened(project: Path) -> Iterator[Questions]:
+    """Those of the project in a folder, whether it runs or not, for as long as the block."""
+    questions = Questions(Mirror(project))
+    try:
+        yield questions
+    finally:
+        questions.close()
 
 
 class Questions:

@@ -10,6 +10,7 @@ from headrace.model.errors import HeadraceError
 REGISTRY: dict[str, str] = {
     "duckdb": "headrace.sinks.connectors.duckdb.connector.DuckdbSink",
     "mail": "headrace.sinks.connectors.mail.connector.MailSink",
+    "page": "headrace.sinks.connectors.page.connector.PageSink",
     "postgres": "headrace.sinks.connectors.postgres.connector.PostgresSink",
     "webhook": "headrace.sinks.connectors.webhook.connector.WebhookSink",
 }

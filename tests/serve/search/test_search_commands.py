@@ -98,6 +98,27 @@ def test_stored_queries_are_files_that_can_be_listed_shown_and_removed(view: Pub
     ]  # fmt: skip
 
 
+def test_a_stored_query_is_changed_in_its_words_or_its_view(view: PublishedView) -> None:
+    run(view, "queries", "add", "late", "--view", "orders", "late")
+    path = view.folder / "searches/late.yaml"
+    assert answer(view, "queries", "change", "LATE", "refund") == {
+        "name": "late", "view": "orders", "query": "refund", "file": "searches/late.yaml",
+    }  # fmt: skip
+    assert path.read_text() == "view: orders\nquery: refund\n"
+    (view.folder / "views/returns.sql").write_text("SELECT 1")
+    assert "queries watch late" in run(view, "queries", "change", "late", "--view", "Returns")
+    assert path.read_text() == "view: returns\nquery: refund\n"
+    assert "[search.query]" in run(view, "queries", "change", "late", "nte:x", "--view", "orders", status=1)
+    assert "did you mean 'late'?" in run(view, "queries", "change", "lat", "x", "--view", "orders", status=1)
+    assert path.read_text() == "view: returns\nquery: refund\n"
+    path.write_text("qery: x\n")  # one that cannot be read is written anew, when all of it is given
+    assert "[config.unknown_key]" in run(view, "queries", "change", "late", "late", status=1)
+    run(view, "queries", "change", "late", "late", "--view", "orders")
+    assert path.read_text() == "view: orders\nquery: late\n"
+    run(view, "queries", "change", "late", status=2)
+    assert "headrace queries change late" in run(view, "queries", "add", "late", "--view", "orders", "x", status=1)
+
+
 def test_a_watch_tells_matches_that_come_and_go_with_rows_and_with_queries(view: PublishedView) -> None:
     run(view, "queries", "add", "late", "--view", "orders", "late")
     watch = subprocess.Popen(

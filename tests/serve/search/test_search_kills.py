@@ -62,8 +62,8 @@ class Index(Counted):
         one()
         return Counted(self.of.writer(*arguments))
 
-opened, added = index.ViewIndex._index, kept_rows.KeptRows._write
-index.ViewIndex._index = lambda self: Index(opened(self))
+opened, added = index.RelationIndex._index, kept_rows.KeptRows._write
+index.RelationIndex._index = lambda self: Index(opened(self))
 kept_rows.KeptRows._write = lambda *arguments: (one(), added(*arguments), one())
 print(found.search(Path(sys.argv[1]), "orders", "late").total, "after", calls, "calls")
 """

@@ -1,20 +1,40 @@
-"""What sinks of type webhook and mail could not tell: the dead letters, sending one again, dropping one."""
+"""What sinks tell the page, and what sinks could not tell: the dead letters, sending one again, dropping one."""
 
 from __future__ import annotations
 
+import itertools
+from contextlib import closing
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from headrace.api import answers, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.sinks.alerts.dead import DeadLetters
+from headrace.sinks.alerts.notices import KEPT, Notices
 
 router = APIRouter(tags=["sinks"])
 Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
+
+
+@router.get(
+    "/notices",
+    responses={200: {"model": shapes.Notices}},
+    summary="What sinks of type page told of the views that one may read, newest first",
+)
+def notices(
+    who: Who,
+    project: Project,
+    after: Annotated[int, Query(ge=0, description="Those after this number")] = 0,
+    limit: Annotated[int, Query(ge=1, le=KEPT)] = 100,
+) -> Response:
+    kept = Notices(project.path)
+    with closing(kept.since(after)) as every:
+        mine = (each.as_dict() for each in every if who.reaches(each.view))
+        return answers.json({"made": kept.made(), "notices": list(itertools.islice(mine, limit))})
 
 
 @router.get(

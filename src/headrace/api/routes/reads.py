@@ -17,9 +17,9 @@ from headrace.api.who import Asking, asking
 from headrace.governance.roles import Action
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
-from headrace.serve import buckets, described
+from headrace.serve import described, written
 from headrace.serve.questions import Answer, Described, Limits
-from headrace.serve.series import Fill, Series, aggregate
+from headrace.serve.series import Fill
 
 router = APIRouter(tags=["views"])
 Project = Annotated[Served, Depends(served)]
@@ -118,11 +118,7 @@ def series(
     format: answers.Format = "json",
 ) -> Response:
     """Any other parameter is a filter, as of rows: `column=op.value`."""
-    question = Series(
-        time, buckets.bucket(every), aggregate(value), tuple(asked.words("by", by)), fill,
-        buckets.length(compare, where="compare") if compare else None, buckets.zone(zone),
-        asked.time_us("from", begin), asked.time_us("to", end),
-    )  # fmt: skip
+    question = written.series(time, every, value, written.words("by", by), fill, compare, zone, begin, end)
     filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
     limits = Limits(_within(limit, format))
     with _of_few():

@@ -21,7 +21,7 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List what sinks of type webhook and mail could not tell, oldest first, and how much waits in them."""
+    """List what sinks of type webhook, mail and page could not tell, oldest first, and how much waits in them."""
     from headrace.sinks.alerts.dead import DeadLetters
 
     letters = DeadLetters(folder(project))

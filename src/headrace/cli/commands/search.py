@@ -22,7 +22,7 @@ headrace search orders refund --field note --json | jq '.hits[].row'
 
 
 def run(
-    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view.")],
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view, or a table that views read.")],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=0, help="Rows to show. Default: 10.")] = 10,
@@ -36,20 +36,20 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Search a view for words and values, best match first.
+    """Search a view or a table for words and values, best match first.
 
     A word stands for itself in any column; word* begins a word; "a phrase" is words in a row; column:word,
     column:[1 TO 5], column:>5, column:2026-03 and column:* ask one column; AND, OR, NOT and ( ) join them, words
     beside each other are all asked for.
 
-    The first search of a view makes an index of it (about 15 s for a million rows), each later one adds what was
+    The first search of it makes an index (about 15 s for a million rows), each later one adds what was
     published since. Works beside a running `headrace up` and without one.
     """
     from headrace.cli import published
     from headrace.serve.search.found import search
 
     path = folder(project)
-    name = published.find(path, view)
+    name = published.relation(path, view)
     with display.working(f"searching {name}") as progress:
         found = search(path, name, query, limit, offset, columns=field or (), progress=progress)
     if json:

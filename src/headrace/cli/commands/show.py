@@ -64,7 +64,7 @@ def run(
     from headrace.cli import contents, published
 
     path = folder(project)
-    if published.is_view(path, view) or (at is None and not _is_table(path, view)):
+    if published.is_view(path, view) or (at is None and not published.is_table(path, view)):
         held = _view(path, published.find(path, view), at)
     else:
         held = _table(path, view, at)
@@ -131,12 +131,6 @@ def _recomputed(path: Path, name: str, error: NotPublished) -> _Held:
         display.say(f"{text} ({display.plain(error.why)})", error=True)
     head, told = {"view": name, "version": error.schema.version}, {"recomputed": True, "clock": clock}
     return _Held(head, error.commit, error.schema, show.table(answer), {}, told)
-
-
-def _is_table(path: Path, name: str) -> bool:
-    from headrace.serve import replay
-
-    return name.lower() in {table.lower() for table in replay.tables(path)}
 
 
 def _table(path: Path, name: str, at: str | None) -> _Held:

@@ -104,14 +104,9 @@ def _by_spark(
 def _by_duckdb(path: Path, text: str, limit: int | None, at: str | None, seconds: float) -> dict[str, Any]:
     """The same from what is published: rows beyond the limit are not counted, ``more`` says that there are some."""
     from headrace.formats.json_tables import table_json
-    from headrace.serve.mirror import Mirror
-    from headrace.serve.questions import Limits, Questions
+    from headrace.serve.questions import Limits, opened
 
-    commit, time_us = moment.parse(at, "--at") if at is not None else (None, None)
-    questions = Questions(Mirror(path))
-    try:
-        commit = questions.mirror.commit_by(time_us) if time_us is not None else commit
+    with opened(path) as questions:
+        commit = moment.commit(at, "--at", questions.mirror.commit_by)
         answer = questions.ask(text, (), Limits(ALL if limit is None else limit, seconds), commit)
-    finally:
-        questions.close()
     return {**table_json(answer.table), "commit": answer.commit, "more": answer.more, "stale": dict(answer.stale)}

@@ -17,9 +17,9 @@ _ATTEMPTS = 20  # a base may take deltas over while they are read
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """How far a reader of a view is: the last published step it has, the commit that it ends at, when it was published.
+    """How far a reader of a relation is: the last published step it has, the commit it ends at, when it was published.
 
-    ``made``: what tells the view's rows from those of a view made anew, or of a project that was put back.
+    ``made``: what tells the relation's rows from those of one made anew, or of a project that was put back.
     """
 
     made: str
@@ -40,8 +40,12 @@ def begin(catalog: Catalog, record: ViewRecord) -> tuple[Frontier, pa.Table]:
 
 
 def reached(record: ViewRecord, step: StepRecord | None) -> Frontier:
-    """The frontier after that step; None: before the first."""
-    made = f"{record.feed} {record.fingerprint} {record.created_commit}"
+    """The frontier of a view after that step; None: before the first."""
+    return after(f"{record.feed} {record.fingerprint} {record.created_commit}", step)
+
+
+def after(made: str, step: StepRecord | None) -> Frontier:
+    """The frontier after that step of what was ``made`` so."""
     return Frontier(made, step.number, step.upto, step.published_us or 0) if step else Frontier(made)
 
 
@@ -50,24 +54,31 @@ def since(catalog: Catalog, record: ViewRecord, frontier: Frontier) -> list[tupl
 
     None: they cannot be told from what is kept; begin anew.
     """
-    if frontier.made != reached(record, None).made:
+    if frontier.made != reached(record, None).made or (steps := later(catalog, frontier)) is None:
         return None
-    steps = catalog.steps(frontier.step - 1)
-    mine = [step for step in steps if step.number == frontier.step]
-    if mine and mine[0].published_us != frontier.published_us:
-        return None  # the project was put back to an earlier state, and went on another way
-    later = [step for step in steps if step.number > frontier.step and step.published_us is not None]
-    if not later:
-        last = catalog.last_published()
-        return [] if last is None or last.number == frontier.step else None
+    if not steps:
+        return []
     try:
-        found = list(_read(catalog, record, later))
+        found = list(_read(catalog, record, steps))
     except HeadraceError as error:
         if error.code != "state.missing":
             raise
         return None
     kept = catalog.steps(frontier.step)[:1]
-    return found if kept and kept[0].number == later[0].number == frontier.step + 1 else None
+    return found if kept and kept[0].number == steps[0].number == frontier.step + 1 else None
+
+
+def later(catalog: Catalog, frontier: Frontier) -> list[StepRecord] | None:
+    """The published steps after a frontier; None where the project does not know of it any more, or of what follows."""
+    steps = catalog.steps(frontier.step - 1)
+    mine = [step for step in steps if step.number == frontier.step]
+    if mine and mine[0].published_us != frontier.published_us:
+        return None  # the project was put back to an earlier state, and went on another way
+    found = [step for step in steps if step.number > frontier.step and step.published_us is not None]
+    if not found:
+        last = catalog.last_published()
+        return [] if last is None or last.number == frontier.step else None
+    return found
 
 
 def _read(catalog: Catalog, record: ViewRecord, steps: list[StepRecord]) -> Iterator[tuple[Frontier, pa.Table]]:

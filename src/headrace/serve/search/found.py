@@ -1,27 +1,29 @@
-"""Search a view: rows, best first, with what was found in them, at the frontier of the index."""
+"""Search a view or a table: rows, best first, with what was found in them, at the frontier of the index."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from headrace.catalog.project import STATE
-from headrace.catalog.store import Catalog, ViewRecord
+from headrace.catalog.store import Catalog
 from headrace.formats.json_tables import rows as json_rows
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
+from headrace.serve.search import indexed
 from headrace.serve.search.compiled import compiled
 from headrace.serve.search.fields import WORDS, texts
-from headrace.serve.search.index import FOLDER, State, ViewIndex
+from headrace.serve.search.index import FOLDER, RelationIndex, State
+from headrace.serve.search.indexed import Indexed
 from headrace.serve.search.library import tantivy
 from headrace.serve.search.parse import parse
 
@@ -42,9 +44,8 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``rows``: the view's columns, best first; ``copies``: how often the view has each. ``total``: how many rows of
-    the view, copies counted, are found in all. ``state``, ``reason``: of the view; one that has failed
-    is as of its ``commit``.
+    """``rows``: the relation's columns, best first; ``copies``: how often it has each. ``total``: how many rows of it,
+    copies counted, are found in all. ``state``, ``reason``: of a view; one that has failed is as of its ``commit``.
     """
 
     schema: ViewSchema
@@ -57,11 +58,13 @@ class Found:
     snippets: tuple[tuple[Snippet, ...], ...]
     state: str = "live"
     reason: str = ""
+    kind: Literal["view", "table"] = "view"
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json`` and the HTTP answers: ``{"view", "version", "commit", "query", "total", "hits"}``.
 
-        A hit is ``{"score", "copies", "row": {column: value}, "snippets": [{"column", "text", "marks"}]}``.
+        Of a table ``"table"`` is told in the place of ``"view"`` and ``"version"``. A hit is
+        ``{"score", "copies", "row": {column: value}, "snippets": [{"column", "text", "marks"}]}``.
         """
         names = self.schema.names
         hits = [
@@ -76,13 +79,14 @@ class Found:
             )
         ]
         failed = {} if self.state == "live" else {"state": self.state, "reason": self.reason}
-        head = {"view": self.schema.name, "version": self.schema.version, "commit": self.commit, **failed}
-        return {**head, "query": self.query, "total": self.total, "hits": hits}
+        of = {"view": self.schema.name, "version": self.schema.version}
+        head = of if self.kind == "view" else {"table": self.schema.name}
+        return {**head, "commit": self.commit, **failed, "query": self.query, "total": self.total, "hits": hits}
 
 
 def search(
     project: Path,
-    view: str,
+    name: str,
     query: str,
     limit: int = 10,
     offset: int = 0,
@@ -91,11 +95,11 @@ def search(
     at_least: int = 0,
     progress: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Found:
-    """The rows ``offset`` .. ``offset + limit`` of those that a query finds in a view, best first.
+    """The rows ``offset`` .. ``offset + limit`` of those that a query finds in a view or a table, best first.
 
     Rows of the same contents are one of these. ``columns``: where words that name no column are looked for; all by
     default. An index is brought forward at most every 0.1 s, but to commit ``at_least``, as far as that is published,
-    at once. The first search of a view makes its index: a loop over its rows, about 15 s a million, told by
+    at once. The first search of a relation makes its index: a loop over its rows, about 15 s a million, told by
     ``progress``; a later one adds what was published since. Raises ``HeadraceError``: view.unknown, search.query,
     search.index, search.busy, config.library.
     """
@@ -107,8 +111,8 @@ def search(
     tantivy()
     with closing(Catalog(snapshot.catalog_path(project), read_only=True)) as catalog:
         for attempt in range(_ATTEMPTS):
-            record = snapshot.known(catalog, view)
-            index = opened(project, catalog, record)
+            of = indexed.find(project, catalog, name)
+            index = _opened(project, of, indexed.feeds(catalog))
             node = parse(query, index.fields, columns)
             wanted = compiled(node, index.schema)
             try:
@@ -119,36 +123,34 @@ def search(
                 if attempt == _ATTEMPTS - 1:
                     raise _unusable(index, error) from error
                 index.forget(damaged=attempt > 0)  # at first another process may have made it anew
-        commit = snapshot.reached(catalog, record, state.frontier.view.commit)
-    rows = kept.select(list(record.schema.names))
+        commit, failed = state.frontier.at.commit, ("live", "")
+        if of.kind == "view":
+            record = snapshot.known(catalog, name)
+            commit, failed = snapshot.reached(catalog, record, commit), (record.state, record.reason)
+    rows = kept.select(list(of.schema.names))
     return Found(
-        record.schema, commit, query, total, rows, tuple(kept[WEIGHT].to_pylist()),
-        tuple(scores), _snippets(index, state, wanted, rows), record.state, record.reason,
+        of.schema, commit, query, total, rows, tuple(kept[WEIGHT].to_pylist()),
+        tuple(scores), _snippets(index, state, wanted, rows), *failed, of.kind,
     )  # fmt: skip
 
 
-def _unusable(index: ViewIndex, error: Exception) -> HeadraceError:
+def _unusable(index: RelationIndex, error: Exception) -> HeadraceError:
     return HeadraceError(
-        "search.index", f"the index of {index.record.schema.name} cannot be written or read", where=str(index.folder),
+        "search.index", f"the index of {index.of.schema.name} cannot be written or read", where=str(index.folder),
         why=str(error), next="look at the disk's space and rights; what is in the folder may be removed",
     )  # fmt: skip
 
 
-def opened(project: Path, catalog: Catalog, record: ViewRecord) -> ViewIndex:
-    """The index of a view version, one for a process; those of versions that are gone are removed."""
-    known = {version.feed for version in catalog.views().values()}
-    return _opened(project, replace(record, state="live", reason=""), frozenset(known))
-
-
 @lru_cache(maxsize=64)
-def _opened(project: Path, record: ViewRecord, known: frozenset[str]) -> ViewIndex:
+def _opened(project: Path, of: Indexed, known: frozenset[str]) -> RelationIndex:
+    """The index of a relation, one for a process; those of versions and tables that are gone are removed."""
     for folder in (project / STATE / FOLDER).glob("[!.]*"):
         if folder.name not in known:
             shutil.rmtree(folder, ignore_errors=True)
-    return ViewIndex(project, record)
+    return RelationIndex(project, of)
 
 
-def _snippets(index: ViewIndex, state: State, query: Any, rows: pa.Table) -> tuple[tuple[Snippet, ...], ...]:
+def _snippets(index: RelationIndex, state: State, query: Any, rows: pa.Table) -> tuple[tuple[Snippet, ...], ...]:
     """Of each row the texts in which words of the query stand."""
     found: list[list[Snippet]] = [[] for _ in range(rows.num_rows)]
     for field in index.fields:

@@ -1,9 +1,9 @@
-"""The index of a view: made when it is first searched, brought to the last published step when it is searched again.
+"""The index of a relation: made when it is first searched, brought to the last published step at each later search.
 
-In ``.headrace/search/VIEW@VERSION``: tantivy's files, and the rows beside them (``kept_rows``). The frontier is a
-document of the index: one commit moves both. A row's document holds its hash and its number among the kept rows; what a
-delta changes is found by the hashes and added up by contents, so that equal hashes do no harm. All of it can be made
-anew from what is published, and is when anything is wrong with it.
+In ``.headrace/search/VIEW@VERSION`` or ``TABLE@table``: tantivy's files, and the rows beside them (``kept_rows``). The
+frontier is a document of the index: one commit moves both. A row's document holds its number among the kept rows and
+the hash of what it is found by (``indexed``); what changes is found by the hashes and compared by contents, so that
+equal hashes do no harm. All of it can be made anew from what is published, and is when anything is wrong with it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import orjson
 import pyarrow as pa
 
 from headrace.catalog.project import STATE
-from headrace.catalog.store import Catalog, ViewRecord
+from headrace.catalog.store import Catalog
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.model.delivery import WEIGHT as WEIGHT_COLUMN
 from headrace.model.errors import HeadraceError
 from headrace.serve.search import deltas
 from headrace.serve.search.fields import FRONTIER, HASH, PLACE, WEIGHT, documents, fields, index_schema
+from headrace.serve.search.indexed import Changed, Indexed
 from headrace.serve.search.kept_rows import KeptRows
 from headrace.serve.search.library import tantivy
 from headrace.state.row_hash import row_hashes
-from headrace.state.rows import consolidate
 
 FOLDER = "search"
-LAYOUT = 1  # of what is written; another one's is made anew
+LAYOUT = 2  # of what is written; another one's is made anew
 FRESH_S = 0.1  # an index is brought forward at most so often
 BATCH_ROWS = 20_000
 LARGE_ROWS = 50_000  # from which on a second thread and more memory are worth it
@@ -50,7 +50,7 @@ Progress = Callable[[dict[str, Any]], None]
 class Frontier:
     """How far an index is. Its kept rows have numbers below ``next``; ``repeated``: whether one may be there twice."""
 
-    view: deltas.Frontier
+    at: deltas.Frontier
     next: int = 0
     repeated: bool = False
     layout: int = LAYOUT
@@ -65,14 +65,14 @@ class State:
     rows: KeptRows
 
 
-class ViewIndex:
-    """The index of a view version; for all threads of a process."""
+class RelationIndex:
+    """The index of a view version or a table; for all threads of a process."""
 
-    def __init__(self, project: Path, record: ViewRecord) -> None:
-        self.record, self.fields = record, fields(record.schema)
-        self.folder = project / STATE / FOLDER / record.feed
+    def __init__(self, project: Path, of: Indexed) -> None:
+        self.of, self.fields = of, fields(of.schema)
+        self.folder = project / STATE / FOLDER / of.feed
         self.schema = index_schema(self.fields)
-        self._row_schema = arrow_schema(record.schema.columns).append(pa.field(WEIGHT_COLUMN, pa.int64()))
+        self._row_schema = arrow_schema(of.schema.columns).append(pa.field(WEIGHT_COLUMN, pa.int64()))
         self._lock = threading.Lock()
         self._state: State | None = None
         self._looked = -FRESH_S
@@ -80,7 +80,7 @@ class ViewIndex:
     def state(self, catalog: Catalog, at_least: int, progress: Progress) -> State:
         """The index at the last published step, or as it was ``FRESH_S`` ago if that is commit ``at_least``."""
         with self._lock:
-            held = self._state.frontier.view.commit if self._state else -1
+            held = self._state.frontier.at.commit if self._state else -1
             if held < max(0, at_least) or time.monotonic() - self._looked >= FRESH_S:
                 self._state = self._brought(catalog, progress)
                 self._looked = time.monotonic()
@@ -97,16 +97,16 @@ class ViewIndex:
 
     def _brought(self, catalog: Catalog, progress: Progress) -> State:
         last = catalog.last_published()
-        if self._state is not None and self._state.frontier.view == deltas.reached(self.record, last):
+        if self._state is not None and self._state.frontier.at == self.of.frontier(last):
             return self._state
         with self._alone(progress):
             state = self._opened()
-            found = deltas.since(catalog, self.record, state.frontier.view) if state else None
+            found = self.of.since(catalog, state.frontier.at) if state else None
             if state is None or found is None:
                 return self._made(catalog, progress)
-            if not found:
+            frontier, changes = found
+            if frontier == state.frontier.at:
                 return state
-            frontier, changes = found[-1][0], [delta for _, delta in found if delta.num_rows]
             if state.frontier.next > 2 * state.searcher.num_docs + WASTE_ROWS:
                 return self._made(catalog, progress)
             return self._moved(state, frontier, changes, progress)
@@ -125,10 +125,10 @@ class ViewIndex:
                 except BlockingIOError:
                     if time.monotonic() > end:
                         raise HeadraceError(
-                            "search.busy", f"another process has been indexing {self.record.schema.name} for minutes",
+                            "search.busy", f"another process has been indexing {self.of.schema.name} for minutes",
                             where=str(self.folder), next="search again later, or end that process",
                         ) from None  # fmt: skip
-                progress({"text": f"waiting for another process that indexes {self.record.schema.name}"})
+                progress({"text": f"waiting for another process that indexes {self.of.schema.name}"})
                 time.sleep(0.05)
             yield
         finally:
@@ -157,31 +157,30 @@ class ViewIndex:
         kept = orjson.loads(searcher.doc(hits[0][1]).get_first(FRONTIER))
         if kept.get("layout") != LAYOUT:
             return None
-        frontier = Frontier(**{**kept, "view": deltas.Frontier(**kept["view"])})
+        frontier = Frontier(**{**kept, "at": deltas.Frontier(**kept["at"])})
         return State(frontier, searcher, KeptRows(self.folder / "rows", self._row_schema))
 
     def _made(self, catalog: Catalog, progress: Progress) -> State:
-        """The index anew from the view's contents."""
-        view, rows = deltas.begin(catalog, self.record)
+        """The index anew from the relation's rows."""
+        at, rows = self.of.begin(catalog)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(mode=0o700, parents=True)
         kept = KeptRows(self.folder / "rows", self._row_schema)
-        return self._written(Frontier(view), kept, rows, None, progress)
+        return self._written(Frontier(at), kept, rows, None, progress)
 
-    def _moved(self, state: State, view: deltas.Frontier, changes: list[pa.Table], progress: Progress) -> State:
-        """The index after these deltas: of each row that changes the documents with its hash go, what it is comes."""
-        first = state.frontier
-        if not changes:
-            return self._written(dataclasses.replace(first, view=view), state.rows, None, None, progress)
-        changed = consolidate(pa.concat_tables(changes))
-        hashes = np.unique(self._hashes(changed))
+    def _moved(self, state: State, at: deltas.Frontier, changes: Changed, progress: Progress) -> State:
+        """The index after these changes: of what they touch the documents with its hash go, what it is comes."""
+        first, touched = state.frontier, changes.touched()
+        if touched is None:
+            return self._written(dataclasses.replace(first, at=at), state.rows, None, None, progress)
+        hashes = np.unique(self._hashes(touched))
         found = tantivy().Query.term_set_query(self.schema, HASH, hashes.tolist())
         hits = state.searcher.search(found, len(hashes))
         if hits.count > len(hashes):  # several rows of one hash
             hits = state.searcher.search(found, hits.count)
         held = state.rows.take(_places(state.searcher, [address for _, address in hits.hits]))
-        rows = consolidate(pa.concat_tables([held, changed.cast(self._row_schema)]))
-        return self._written(dataclasses.replace(first, view=view), state.rows, rows, found, progress)
+        rows = changes.moved(held)
+        return self._written(dataclasses.replace(first, at=at), state.rows, rows, found, progress)
 
     def ask(self, state: State, query: Any, limit: int, offset: int) -> tuple[pa.Table, list[float], int]:
         """(the kept rows that a query finds, best first, with ``_w``; their scores; how many rows it finds in all)."""
@@ -196,7 +195,7 @@ class ViewIndex:
         return rows, [score for score, _ in shown], total
 
     def _hashes(self, rows: pa.Table) -> np.ndarray:
-        return row_hashes([rows[name] for name in self.record.schema.names], rows.num_rows)
+        return row_hashes([rows[name] for name in self.of.found_by], rows.num_rows)
 
     def _written(
         self, frontier: Frontier, kept: KeptRows, rows: pa.Table | None, gone: Any, progress: Progress
@@ -217,7 +216,7 @@ class ViewIndex:
             for document in self._documents(part, frontier.next + at):
                 writer.add_document(document)
             done = {"done": at + part.num_rows, "total": rows.num_rows}
-            progress({"text": f"indexing {self.record.schema.name}", **done})
+            progress({"text": f"indexing {self.of.schema.name}", **done})
         told = orjson.dumps(dataclasses.asdict(moved)).decode()
         writer.add_document(tantivy().Document.from_dict({FRONTIER: told}, self.schema))
         writer.commit()
@@ -233,7 +232,7 @@ class ViewIndex:
             PLACE: np.arange(first, first + rows.num_rows),
             WEIGHT: rows[WEIGHT_COLUMN].to_numpy(),
         }
-        columns = [rows[name] for name in self.record.schema.names]
+        columns = [rows[name] for name in self.of.schema.names]
         return documents(self.fields, columns, beside, self.schema)
 
 

@@ -19,7 +19,7 @@ from headrace.model.errors import HeadraceError
 from headrace.sinks.alerts import FOLDER
 from headrace.sinks.alerts.happened import Happening, Message, happened, messages, unsayable, untellable
 from headrace.sinks.alerts.options import AlertOptions
-from headrace.sinks.alerts.outbox import Letter, Outbox
+from headrace.sinks.alerts.outbox import LETTER_MESSAGES, Letter, Outbox
 from headrace.sinks.base import Sink
 from headrace.sinks.comparison import Comparison, Expected
 from headrace.sinks.quarantine import Unheld, sifted
@@ -50,10 +50,12 @@ class Refused(Exception):
 class AlertSink(Sink):
     """``about``: what the ids of messages are made from beside view and commit.
 
-    A connector gives ``send``, and may give ``gathers`` and ``check``.
+    A connector gives ``send``, and may give ``together`` and ``check``.
     """
 
     apart = tells = True
+    together = False
+    """Whether what waits of a view is told as one; with ``per: row`` only once more waits than may be sent."""
 
     def __init__(
         self,
@@ -83,11 +85,6 @@ class AlertSink(Sink):
 
     def rest(self) -> None:
         """Nothing more is to be sent for now."""
-
-    def gathers(self, outbox: Outbox, turns: int) -> int:
-        """Of how many waiting messages of one view a letter is made; ``turns``: how many letters may go now."""
-        del outbox, turns
-        return 1
 
     def check(self, target: Target) -> None:
         """Raises when the sink cannot tell of such a view as it is configured."""
@@ -205,11 +202,16 @@ class AlertSink(Sink):
                 wait_s = self._not_before - time.monotonic()
                 if self._last is not None and wait_s > 0:
                     raise self._told(self._last, wait_s)
-                self._send_one(outbox.next(self._tenure, self.gathers(outbox, turns)))
+                self._send_one(outbox.next(self._tenure, self._gathers(turns)))
                 self.attempts, self._last = 0, None
             self.rest()
         finally:
             self.quarantined = outbox.dead_rows()
+
+    def _gathers(self, turns: int) -> int:
+        """Of how many waiting messages of one view a letter is made; ``turns``: how many letters may go now."""
+        each = not self.together or (self._alerts.per == "row" and self._outbox.waiting(turns + 1) <= turns)
+        return 1 if each else LETTER_MESSAGES
 
     def _send_one(self, letter: Letter) -> None:
         outbox, longest_s = self._outbox, self._alerts.retry_for

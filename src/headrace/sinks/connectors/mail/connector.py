@@ -13,7 +13,7 @@ from headrace.formats.options import validate
 from headrace.formats.secrets import resolve
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, WARNING, Finding
-from headrace.sinks.alerts.outbox import LETTER_MESSAGES, Letter, Outbox
+from headrace.sinks.alerts.outbox import Letter, Outbox
 from headrace.sinks.alerts.sink import Again, AlertSink, Refused
 from headrace.sinks.connectors.mail.compose import composed
 from headrace.sinks.connectors.mail.config import MailOptions
@@ -25,6 +25,8 @@ ENDED, WANTS_LOGIN = 421, 530  # answers: the server closes the connection; only
 
 class MailSink(AlertSink):
     """Options: see ``MailOptions``. ``base``: the project's folder; ``log``: the id of its log."""
+
+    together = True
 
     def __init__(
         self,
@@ -44,11 +46,6 @@ class MailSink(AlertSink):
     @property
     def _server(self) -> str:
         return f"{self._options.host}:{self._options.at}"
-
-    def gathers(self, outbox: Outbox, turns: int) -> int:
-        """All that wait of a view; with ``per: row`` one by one, unless more wait than may be sent now."""
-        each = self._options.per == "row" and outbox.waiting(turns + 1) <= turns
-        return 1 if each else LETTER_MESSAGES
 
     def check(self, target: Target) -> None:
         """Raises ``config.invalid`` for a template that names what the view does not have."""
