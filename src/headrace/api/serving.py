@@ -37,6 +37,7 @@ from headrace.model.definition import ApiSettings, PsqlSettings
 from headrace.serve.live import Live
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
+from headrace.serve.search.forward import Forward
 from headrace.web.listening import hosts
 from headrace.web.server import ServerThread
 from headrace.web.tls import Files, context
@@ -100,6 +101,9 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         bells = Bells()
         live = Live(folder, questions.mirror, bells.ring)
         ends.callback(live.close)
+        forward = Forward(folder)
+        forward.start()
+        ends.callback(forward.close)
         gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
         app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
         server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"], _alive)

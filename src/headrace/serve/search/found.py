@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ LIMIT_MAX = 10_000  # rows of one answer
 OFFSET_MAX = 1_000_000  # rows before it: the best of all these are sorted out
 SNIPPET_CHARACTERS = 160
 _ATTEMPTS = 3
+
+_searched: dict[Path, tuple[RelationIndex, float]] = {}  # by its folder, and when (of ``time.monotonic``)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ def search(
         for attempt in range(_ATTEMPTS):
             of = indexed.find(project, catalog, name)
             index = _opened(project, of, indexed.feeds(catalog))
+            _searched[index.folder] = index, time.monotonic()
             node = parse(query, index.fields, columns)
             wanted = compiled(node, index.schema)
             try:
@@ -132,6 +136,15 @@ def search(
         of.schema, commit, query, total, rows, tuple(kept[WEIGHT].to_pylist()),
         tuple(scores), _snippets(index, state, wanted, rows), *failed, of.kind,
     )  # fmt: skip
+
+
+def lately(project: Path, within_s: float) -> list[RelationIndex]:
+    """The indexes of a project that this process has searched in these seconds; others are forgotten."""
+    now, folder = time.monotonic(), project / STATE / FOLDER
+    for place, (_, at) in list(_searched.items()):
+        if now - at > within_s or not place.exists():
+            _searched.pop(place, None)
+    return [index for place, (index, _) in list(_searched.items()) if place.parent == folder]
 
 
 def _unusable(index: RelationIndex, error: Exception) -> HeadraceError:
