@@ -37,8 +37,7 @@ class Sessions:
         self._clock_us = clock_us
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
-        with self._transaction(durable=False):
-            self._db.execute(_SCHEMA)
+        self._db.execute(_SCHEMA)  # waits for no writer where the table is there
 
     def close(self) -> None:
         with self._lock:
