@@ -281,3 +281,21 @@ def test_what_changes_something_is_written_down_and_what_is_refused_too(served: 
     text = str(entries)
     assert made["token"] not in text and served.owner not in text
     assert served.access.log.verify().damage is None
+
+
+def test_a_role_on_some_views_counts_there_alone(served: Site) -> None:
+    with served.client() as owner:
+        tokens = {
+            name: owner.post("/api/tokens", json={"name": name, "grants": grants}).json()["token"]
+            for name, grants in (("ann", ["editor:su*"]), ("bob", ["editor:sales_*"]), ("eve", []))
+        }
+        assert owner.post("/api/tokens", json={"name": "x", "grants": ["editor"]}).json()["code"] == "access.invalid"
+    answers = {}
+    for name, token in tokens.items():
+        with served.client(token) as client:
+            asked = client.post("/api/queries", json={"name": f"of_{name}", "view": "sums", "query": "1"})
+            answers[name] = asked.status_code, asked.json().get("code")
+            assert client.post("/api/sinks/store/pause").status_code == 403
+    with served.client(tokens["ann"]) as client:
+        assert client.delete("/api/queries/of_ann").status_code == 200
+    assert answers == {"ann": (200, None), "bob": (403, "access.denied"), "eve": (403, "access.denied")}

@@ -68,6 +68,25 @@ def test_a_limited_token_does_what_its_role_may_to_what_it_reaches(role: Role, a
     assert refusal(limited, action, "salaries") == ("view.unknown" if may and one else "access.denied")
 
 
+@pytest.mark.parametrize(("role", "action"), [case for case in CASES if case[0] is not Role.ADMIN])
+def test_a_role_of_its_own_on_some_relations_counts_there_alone(role: Role, action: Action) -> None:
+    """A viewer of all, or of some; ``role`` of the sales."""
+    one = action in TO_ONE
+    for grants, elsewhere in (((), "viewer"), (("orders",), "viewer")):
+        raised = Principal("p", Role.VIEWER, grants, "4fd9d7fc", ((role, "sales_*"),))
+        if one:
+            assert allowed(raised, action, "Sales_2026") == (action in MAY[role])
+            assert allowed(raised, action, "orders") == (action in MAY[elsewhere])
+            assert allowed(raised, action, "salaries") == (not grants and action in MAY[elsewhere])
+        else:
+            assert allowed(raised, action, "sales_2026") == (not grants and action in MAY[elsewhere])
+        assert allowed(raised, action, None) == allowed(Principal("p", Role.VIEWER, grants), action, None)
+    limited = Principal("p", Role.VIEWER, ("orders",), "", ((role, "sales_*"),))
+    assert (limited.reaches("SALES_1"), limited.reaches("salaries")) == (True, False)
+    assert refusal(limited, Action.READ, "salaries") == "view.unknown"
+    assert refusal(limited, Action.QUERY_ADD, "orders") == "access.denied"
+
+
 def refusal(principal: Principal, action: Action, relation: str | None) -> str:
     try:
         require(principal, action, relation)

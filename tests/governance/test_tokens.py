@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from headrace.governance.principal import Principal
 from headrace.governance.roles import Role
-from headrace.governance.tokens import Tokens
+from headrace.governance.tokens import Tokens, grant
 from headrace.model.errors import HeadraceError
 
 LETTERS = set(string.ascii_letters + string.digits + "-_")
@@ -66,6 +66,17 @@ def test_a_token_is_found_with_its_role_and_limits(tokens: Tokens) -> None:
         assert tokens.find(wrong) is None
 
 
+def test_a_token_has_roles_of_its_own_on_some_relations(tokens: Tokens) -> None:
+    raised = [grant("editor:sales_*"), grant("operator:orders")]
+    made, token = tokens.create("ann", Role.VIEWER, ["reports"], raised=raised)
+    assert tokens.find(token) == Principal("ann", Role.VIEWER, ("reports",), made.id, tuple(raised))
+    assert tokens.all()[-1].as_dict(0)["grants"] == ["editor:sales_*", "operator:orders"]
+    for text in ("editor", "editor:", "boss:sales_*", "admin:x", "editor:a b"):
+        with pytest.raises(HeadraceError) as caught:
+            tokens.create("bob", Role.VIEWER, raised=[grant(text)])
+        assert caught.value.code == "access.invalid"
+
+
 def test_only_a_hash_is_on_the_disk_and_only_the_owner_reads_it(tmp_path: Path, tokens: Tokens) -> None:
     _, token = tokens.create("dashboard", Role.VIEWER)
     assert tokens.find(token)
@@ -86,7 +97,7 @@ def test_a_token_ends_at_its_time_to_the_microsecond(tokens: Tokens, clock: Cloc
     clock.us += 1
     assert tokens.find(token) is None
     assert tokens.all()[0].as_dict(clock.us) == {
-        "id": made.id, "name": "dashboard", "role": "viewer", "only": [], "state": "expired",
+        "id": made.id, "name": "dashboard", "role": "viewer", "only": [], "grants": [], "state": "expired",
         "created": "2026-03-01T08:00:00.000000Z", "expires": "2026-03-31T08:00:00.000000Z",
         "last_used": "2026-03-31T07:59:59.999999Z",
     }  # fmt: skip

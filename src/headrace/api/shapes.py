@@ -153,6 +153,7 @@ class Token(Shape):
     name: str
     role: Literal["viewer", "editor", "operator", "admin"]
     only: list[str]
+    grants: list[str] = Field(description="ROLE:PATTERN")
     state: Literal["live", "expired", "revoked"]
     created: str
     expires: str | None

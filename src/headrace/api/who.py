@@ -6,7 +6,7 @@ import hashlib
 import socket
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fastapi import Request
 
@@ -40,10 +40,11 @@ class Asking:
 
     def told(self, error: HeadraceError) -> HeadraceError:
         """The error as a limited token may hear it: of a wrong name not what else there is, or was."""
-        limits = self.principal.grants
-        if not limits or error.code not in _NAMING:
+        if not self.principal.grants or error.code not in _NAMING:
             return error
-        return HeadraceError(error.code, error.what, where=error.where, next=f"this token reaches: {', '.join(limits)}")
+        return HeadraceError(
+            error.code, error.what, where=error.where, next=f"this token reaches: {self.principal.limits}"
+        )
 
     def doing(
         self, relation: str | None = None, detail: Mapping[str, str | int | None] | None = None
@@ -77,7 +78,7 @@ class Gate:
         principal, address = self._principal(request), address_of(request)
         relation = request.path_params.get("name")
         if relation is None and RULES[action].scope is Scope.EACH:
-            self.access.require(replace(principal, grants=()), action, address=address)
+            self.access.require(principal.somewhere, action, address=address)
         else:
             self.access.require(principal, action, relation, address=address)
         request.state.asking = Asking(self.access, principal, action, address)

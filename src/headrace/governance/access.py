@@ -117,14 +117,15 @@ class Access:
 
     def create_token(
         self, principal: Principal, name: str, role: Role, grants: Sequence[str] = (),
-        lifetime_s: float | None = None, *, address: str = "",
+        lifetime_s: float | None = None, raised: Sequence[tuple[Role, str]] = (), *, address: str = "",
     ) -> tuple[Token, str]:  # fmt: skip
         """A new token, and what is known of it; see ``Tokens.create``. Raises what ``require`` does too."""
         self.require(principal, Action.TOKEN_CREATE, address=address)
         seconds = None if lifetime_s is None else int(lifetime_s)
-        detail: Detail = {"name": name, "role": role, "only": ", ".join(grants), "seconds": seconds}
+        more = {"grants": ", ".join(f"{role}:{pattern}" for role, pattern in raised)} if raised else {}
+        detail: Detail = {"name": name, "role": role, "only": ", ".join(grants), **more, "seconds": seconds}
         with self.doing(principal, Action.TOKEN_CREATE, address=address, detail=detail):
-            return self.tokens.create(name, role, grants, lifetime_s)
+            return self.tokens.create(name, role, grants, lifetime_s, raised)
 
     def revoke_token(self, principal: Principal, named: str, *, address: str = "") -> Token:
         """The token with that id or name opens nothing from now on. In the place of the owner's a new one is made."""

@@ -15,19 +15,47 @@ PATTERN = re.compile(r"[\w.*?$-]{1,128}")  # of names: `*` any letters, `?` one 
 FAILED = "it has failed"
 
 
+def greatest(*roles: Role) -> Role:
+    by_rank = {role.rank: role for role in roles}
+    return by_rank[max(by_rank)]
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. ``grants``: patterns of the relations they reach, () for all; ``token``: its id, empty without one."""
+    """Who asks. ``grants``: patterns of the relations they reach, () for all; ``token``: its id, empty without one.
+
+    ``raised``: (role, pattern) of relations that they reach too, and to which they may do more.
+    """
 
     name: str
     role: Role
     grants: tuple[str, ...] = ()
     token: str = ""
+    raised: tuple[tuple[Role, str], ...] = ()
 
     def reaches(self, relation: str) -> bool:
-        """Whether they may know that there is such a view or table. Upper and lower case are one, as in SQL."""
+        """Whether they may know that there is such a view or table."""
+        return bool(self._roles(relation))
+
+    def role_on(self, relation: str | None) -> Role:
+        """The greatest role that they have there; to the project (None), and to what they do not reach, their own."""
+        return greatest(self.role, *(self._roles(relation) if relation else ()))
+
+    @property
+    def somewhere(self) -> Principal:
+        """As they are where they may most."""
+        return Principal(self.name, greatest(self.role, *(role for role, _ in self.raised)), token=self.token)
+
+    @property
+    def limits(self) -> str:
+        """The patterns of what they reach, in words."""
+        return ", ".join((*self.grants, *(pattern for _, pattern in self.raised)))
+
+    def _roles(self, relation: str) -> list[Role]:
+        """Upper and lower case are one, as in SQL."""
         name = relation.casefold()
-        return not self.grants or any(fnmatchcase(name, pattern.casefold()) for pattern in self.grants)
+        own = [self.role] if not self.grants or any(fnmatchcase(name, p.casefold()) for p in self.grants) else []
+        return own + [role for role, pattern in self.raised if fnmatchcase(name, pattern.casefold())]
 
     def told(self, reason: str) -> str:
         """Why a view has failed, as far as they may hear it: it can name what a limited one does not know of."""
@@ -49,15 +77,12 @@ def local() -> Principal:
 def allowed(principal: Principal, action: Action, relation: str | None = None) -> bool:
     """Whether ``principal`` may do this: to ``relation``, or where it is None to the project (see ``Scope``)."""
     rule = RULES[action]
-    if principal.role.rank < rule.least.rank:
+    named = relation if rule.scope is not Scope.PROJECT else None
+    if principal.role_on(named).rank < rule.least.rank:
         return False
-    if not principal.grants:
-        return True
-    if rule.scope is Scope.PROJECT:
-        return False
-    if relation is None:
-        return rule.scope is Scope.LISTED
-    return principal.reaches(relation)
+    if named is not None:
+        return principal.reaches(named)
+    return not principal.grants or (rule.scope is Scope.LISTED and relation is None)
 
 
 def require(principal: Principal, action: Action, relation: str | None = None) -> None:
@@ -68,19 +93,19 @@ def require(principal: Principal, action: Action, relation: str | None = None) -
     if allowed(principal, action, relation):
         return
     rule = RULES[action]
-    if principal.role.rank < rule.least.rank:
+    role = principal.role_on(relation if rule.scope is not Scope.PROJECT else None)
+    if role.rank < rule.least.rank:
         raise HeadraceError(
             "access.denied", f"'{principal.name}' may not do this: {action}",
-            why=f"its role is {principal.role}, and this takes {rule.least}",
+            why=f"its role is {role}, and this takes {rule.least}",
             next=f"an admin makes another token: `headrace token create NAME --role {rule.least}`",
         )  # fmt: skip
-    limits = ", ".join(principal.grants)
     if rule.scope is not Scope.PROJECT and relation is not None:
         raise HeadraceError(
-            "view.unknown", f"there is no view or table '{relation}'", next=f"this token reaches: {limits}"
+            "view.unknown", f"there is no view or table '{relation}'", next=f"this token reaches: {principal.limits}"
         )
     raise HeadraceError(
         "access.denied", f"'{principal.name}' may not do this: {action}",
-        why=f"its token is limited to {limits}, and this is about the whole project",
+        why=f"its token is limited to {principal.limits}, and this is about the whole project",
         next=f"an admin makes another token: `headrace token create NAME --role {rule.least}`",
     )  # fmt: skip

@@ -37,12 +37,14 @@ create table token (id text primary key, hash blob not null unique, name text no
     grants text not null, created_us integer not null, expires_us integer, used_us integer, revoked_us integer) strict
 """
 _COLUMNS = "id, name, role, grants, created_us, expires_us, used_us, revoked_us"
+_OF = ":"  # between a role and the pattern of what it is for
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token. Times are microseconds since the epoch; ``grants`` () for every view and table."""
+    """What is known of a token. Times are microseconds since the epoch; ``grants`` () for every view and table;
+    ``raised``: (role, pattern), see ``Principal``."""
 
     id: str
     name: str
@@ -52,6 +54,7 @@ class Token:
     expires_us: int | None
     used_us: int | None
     revoked_us: int | None
+    raised: tuple[tuple[Role, str], ...] = ()
 
     def state(self, now_us: int) -> str:
         """``live``, ``expired`` or ``revoked``."""
@@ -64,6 +67,7 @@ class Token:
         times = {"created": self.created_us, "expires": self.expires_us, "last_used": self.used_us}
         return {
             "id": self.id, "name": self.name, "role": self.role.value, "only": list(self.grants),
+            "grants": [f"{role.value}:{pattern}" for role, pattern in self.raised],
             "state": self.state(now_us), **{n: None if us is None else time_text(us) for n, us in times.items()},
         }  # fmt: skip
 
@@ -162,7 +166,7 @@ class Tokens:
             return None
         if found.used_us is None or abs(now_us - found.used_us) >= USED_EVERY_US:
             self._used(found.id, now_us)
-        return Principal(found.name, found.role, found.grants, found.id)
+        return Principal(found.name, found.role, found.grants, found.id, found.raised)
 
     def _used(self, id: str, now_us: int) -> None:
         """Notes it where nothing is in the way: nobody waits for a disk, or is turned away, for this."""
@@ -191,14 +195,15 @@ class Tokens:
     # -- what an admin does ---------------------------------------------------------------------------------
 
     def create(
-        self, name: str, role: Role, grants: Sequence[str] = (), lifetime_s: float | None = None
-    ) -> tuple[Token, str]:
+        self, name: str, role: Role, grants: Sequence[str] = (), lifetime_s: float | None = None,
+        raised: Sequence[tuple[Role, str]] = (),
+    ) -> tuple[Token, str]:  # fmt: skip
         """A new token: what is known of it, and itself, which is told this once.
 
         ``lifetime_s``: None for one that does not end by itself. Raises ``access.invalid``, and ``access.exists``
         where a live token has that name.
         """
-        check(name, role, grants, lifetime_s)
+        check(name, role, grants, lifetime_s, raised)
         token = TOKEN_PREFIX + secrets.token_urlsafe(32)
         with self._transaction():
             now_us = self._clock_us()
@@ -208,14 +213,17 @@ class Tokens:
                     next="take another name, or `headrace token revoke` it first",
                 )  # fmt: skip
             expires_us = None if lifetime_s is None else now_us + int(lifetime_s * 1e6)
-            made = self._insert(token, name, role, tuple(grants), now_us, expires_us)
+            made = self._insert(token, name, role, tuple(grants), now_us, expires_us, tuple(raised))
         return made, token
 
     def _insert(
-        self, token: str, name: str, role: Role, grants: tuple[str, ...], now_us: int, expires_us: int | None
-    ) -> Token:
-        made = Token(secrets.token_hex(4), name, role, grants, now_us, expires_us, None, None)
-        values = (made.id, _hash(token), name, role, ",".join(grants), now_us, expires_us, None, None)
+        self, token: str, name: str, role: Role, grants: tuple[str, ...], now_us: int, expires_us: int | None,
+        raised: tuple[tuple[Role, str], ...] = (),
+    ) -> Token:  # fmt: skip
+        made = Token(secrets.token_hex(4), name, role, grants, now_us, expires_us, None, None, raised)
+        # A version that knows no roles of patterns takes these for names that there are not.
+        kept = ",".join([*grants, *(f"{role.value}{_OF}{pattern}" for role, pattern in raised)])
+        values = (made.id, _hash(token), name, role, kept, now_us, expires_us, None, None)
         self._db.execute("insert into token values (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return made
 
@@ -243,23 +251,35 @@ class Tokens:
             return next(token for token in self.all() if token.id == found[0].id)
 
 
-def check(name: str, role: Role, grants: Sequence[str], lifetime_s: float | None) -> None:
+def check(
+    name: str, role: Role, grants: Sequence[str], lifetime_s: float | None, raised: Sequence[tuple[Role, str]] = ()
+) -> None:
     """Raises ``access.invalid`` for what no token can have."""
     if _NAME.fullmatch(name) is None or name == OWNER:
         why = "a name has at most 63 letters, digits and '_.@+-', and begins with none of '.@+-'"
         why = "that is the one in .headrace/tokens/api" if name == OWNER else why
         raise _invalid(f"'{name}' cannot be the name of a token", why, "headrace token create reports")
-    if len(grants) > GRANTS_MAX:
-        raise _invalid(f"{len(grants)} patterns are too many", f"{GRANTS_MAX} are taken", "use `*` and `?`")
-    for pattern in grants:
+    if len(grants) + len(raised) > GRANTS_MAX:
+        raise _invalid(
+            f"{len(grants) + len(raised)} patterns are too many", f"{GRANTS_MAX} are taken", "use `*` and `?`"
+        )
+    for pattern in (*grants, *(pattern for _, pattern in raised)):
         if PATTERN.fullmatch(pattern) is None:
             why = "it is the name of a view or table, in which `*` stands for any letters and `?` for one"
             raise _invalid(f"'{pattern}' cannot be a pattern of names", why, "--only 'sales_*'")
-    if grants and role is Role.ADMIN:
+    if (grants and role is Role.ADMIN) or Role.ADMIN in [raised_to for raised_to, _ in raised]:
         why = "an admin makes tokens, also such that reach everything"
         raise _invalid("a token of the role admin cannot be limited to some views", why, "--role operator")
     if lifetime_s is not None and not 0 < lifetime_s <= 100 * 366 * 86_400:
         raise _invalid("a token lives from one second to a hundred years", "", "--expires 30d, or no --expires")
+
+
+def grant(text: str) -> tuple[Role, str]:
+    """``ROLE:PATTERN`` as it is written. Raises ``access.invalid``."""
+    role, _, pattern = text.partition(_OF)
+    if role not in list(Role) or not pattern:
+        raise _invalid(f"'{text}' grants nothing", "it is a role and a pattern of names", "--grant 'editor:sales_*'")
+    return Role(role), pattern
 
 
 def _invalid(what: str, why: str, next: str) -> HeadraceError:
@@ -271,7 +291,7 @@ def _hash(token: str) -> bytes:
 
 
 def _token(row: Sequence[Any]) -> Token:
-    id, name, role, grants, created_us, expires_us, used_us, revoked_us = row
-    return Token(
-        id, name, Role(role), tuple(filter(None, grants.split(","))), created_us, expires_us, used_us, revoked_us
-    )
+    id, name, role, kept, created_us, expires_us, used_us, revoked_us = row
+    grants = tuple(each for each in kept.split(",") if each and _OF not in each)
+    raised = tuple((Role(each.partition(_OF)[0]), each.partition(_OF)[2]) for each in kept.split(",") if _OF in each)
+    return Token(id, name, Role(role), grants, created_us, expires_us, used_us, revoked_us, raised)

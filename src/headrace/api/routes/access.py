@@ -12,7 +12,7 @@ from headrace.api import answers, shapes
 from headrace.api.who import Asking, asking
 from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
-from headrace.governance.tokens import Token
+from headrace.governance.tokens import Token, grant
 
 router = APIRouter(tags=["access"])
 Who = Annotated[Asking, Depends(asking)]
@@ -24,6 +24,10 @@ class New(BaseModel, extra="forbid"):
     name: str = Field(examples=["reports"])
     role: Role = Role.VIEWER
     only: list[str] = Field(default=[], description="Patterns of the views and tables it reaches; none: all")
+    grants: list[str] = Field(
+        default=[], description="ROLE:PATTERN: views and tables it reaches too, and may do more to",
+        examples=[["editor:sales_*"]],
+    )  # fmt: skip
     seconds: float | None = Field(default=None, description="How long it lives; without it until it is revoked")
 
 
@@ -36,7 +40,10 @@ def tokens(who: Who) -> Response:
 
 @router.post("/tokens", responses={200: {"model": shapes.NewToken}}, summary="A new token, told this once")
 def create(who: Who, new: New) -> Response:
-    made, token = who.access.create_token(who.principal, new.name, new.role, new.only, new.seconds, address=who.address)
+    raised = [grant(text) for text in new.grants]
+    made, token = who.access.create_token(
+        who.principal, new.name, new.role, new.only, new.seconds, raised, address=who.address
+    )
     return answers.json({**_shown(made), "token": token})
 
 

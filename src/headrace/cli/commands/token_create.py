@@ -13,6 +13,7 @@ from headrace.governance.roles import Role
 
 EPILOG = """
 headrace token create dashboard --only 'sales_*' --only orders --expires 30d
+headrace token create ann --grant 'editor:sales_*'    # reads all, changes what is stored of these
 headrace token create deploy --role editor --json | jq -r .token
 """
 
@@ -38,6 +39,14 @@ def run(
             " several times. Default: all.",
         ),
     ] = None,
+    grant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grant",
+            metavar="ROLE:PATTERN",
+            help="Views and tables that it reaches too, with a role of their own. May be given several times.",
+        ),
+    ] = None,
     expires: Annotated[
         str | None,
         typer.Option("--expires", metavar="TIME", help="When it ends: 12h, 30d. Default: when it is revoked."),
@@ -51,16 +60,18 @@ def run(
 
     Works beside a running `headrace up`, from the next request on, and without one.
     """
+    from headrace.governance import tokens
     from headrace.governance.principal import local
 
-    lifetime_s = lifetime(expires)
+    lifetime_s, raised = lifetime(expires), [tokens.grant(text) for text in grant or ()]
     with opened(folder(project)) as access:
-        made, token = access.create_token(local(), name, role, only or (), lifetime_s, address="local")
+        made, token = access.create_token(local(), name, role, only or (), lifetime_s, raised, address="local")
     entry = shown(made)
     if json:
         display.emit({**entry, "token": token})
         return
     display.say(token)
     reach = f", limited to {', '.join(made.grants)}" if made.grants else ""
+    reach += "".join(f", {raised_to} of {pattern}" for raised_to, pattern in made.raised)
     until = f" until {entry['expires']}" if entry["expires"] else ""
     display.say(f"{made.id}: {name}, {role}{reach}{until}. It is not shown again.", error=True)
