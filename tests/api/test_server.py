@@ -65,7 +65,7 @@ def test_it_tells_where_it_is_answers_and_takes_its_address_away(
         assert json.loads(address.read_text())["url"] == url and token.read_text().strip() not in str(told)
         assert stat.S_IMODE(token.stat().st_mode) == stat.S_IMODE(address.stat().st_mode) == 0o600
         assert beside._process is None  # nobody has asked yet
-        assert httpx.get(f"{url}/api/health").json()["status"] == "ok"
+        assert httpx.get(f"{url}/api/health", timeout=20).json()["status"] == "ok"
         asked = httpx.get(
             f"{url}/api/views/sums/rows", headers={"Authorization": f"Bearer {token.read_text().strip()}"}
         )
@@ -112,7 +112,7 @@ def test_without_tokens_it_names_no_file_of_one(folder: Path) -> None:
     beside.begin(None)
     try:
         assert "token_file" not in told[0] and "token" not in told[0]["text"]
-        assert httpx.get(f"{told[0]['url']}/api/me").json()["name"] == "anyone"
+        assert httpx.get(f"{told[0]['url']}/api/me", timeout=20).json()["name"] == "anyone"
         assert not (folder / ".headrace/tokens/api").exists()
     finally:
         beside.close()
@@ -124,7 +124,7 @@ def test_one_that_was_killed_is_followed_by_another_and_none_outlives_the_projec
     beside.begin(None)
     url = f"{told[0]['url']}/api/health"
     try:
-        assert httpx.get(url).json()["status"] == "ok"
+        assert httpx.get(url, timeout=20).json()["status"] == "ok"
         first = beside._process
         assert first is not None and first.poll() is None
         first.kill()
