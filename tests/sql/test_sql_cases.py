@@ -6,8 +6,8 @@ bytes; views defined only after all transactions; in two steps, wide over three 
 case's views are compiled anew in its first mode and after the kill in the midst of a step; else they are taken as
 compiled.
 
-To verify and to kill after each step is most of the time: the usual run does so to every third case, and verifies the
-others half-way; `make prove` does so to all.
+To verify and to kill after each step, and to lay few rows out widely, is most of the time: the usual run does so to every
+third case, and verifies the others half-way; `make prove` does so to all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from running_case import Case, Running, all_wide, read_case, running
 from sampled import SEED, sampled
 
 CASES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.test"))}
-CLOSELY = sampled(sorted(CASES), 3)  # verified and killed after each step
+CLOSELY = sampled(sorted(CASES), 3)  # in every mode, verified and killed after each step
 pytestmark = pytest.mark.spark
 
 
@@ -103,6 +103,7 @@ def test_views_defined_after_all_transactions(case: Case, tmp_path: Path) -> Non
         holds(at_work)
 
 
+@pytest.mark.parametrize("case", CLOSELY, indirect=True)
 def test_wide(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     all_wide(monkeypatch)
     half = len(case.transactions) // 2
