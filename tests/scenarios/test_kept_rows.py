@@ -105,7 +105,7 @@ def until(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + WAIT_S
     while not holds():
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(0.5)
 
 
 def test_it_is_found_corrected_sent_again_and_dropped_while_the_rest_goes_on(product: Product) -> None:

@@ -153,7 +153,7 @@ def test_a_view_that_fails_stops_its_source_at_the_server_until_it_is_put_right(
                 logged = [json.loads(line) for line in story.command("log", "cat", "--json").stdout.splitlines()]
                 return [t["commit"] for t in logged if t["source"] == "shop"]
             assert time.monotonic() < give_up, told
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     try:
         story.start()

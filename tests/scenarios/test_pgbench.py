@@ -20,7 +20,10 @@ VIEWS = {"branch_balance", "history_per_hour", "accounts_in_disagreement", "acco
 @pytest.mark.spark
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-def test_no_transaction_is_torn_or_lost_when_the_product_is_killed(tmp_path: Path) -> None:
+def test_no_transaction_is_torn_or_lost_when_the_product_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HEADRACE_JAVA_OPTIONS")  # the product's own
     options = ["--scale", "1", "--rate", "50", "--seconds", "15", "--kills", "2", "--path", str(tmp_path / "run")]
     done = subprocess.run(
         [sys.executable, "-m", "examples.pgbench.run", "--json", *options],

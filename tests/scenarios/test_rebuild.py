@@ -1,15 +1,17 @@
 """Goal: whatever file is damaged, the command that the error prints makes the project whole again, in views and sinks.
 
-Method: the installed command over a followed folder. One bit of a file of each kind is flipped; what then fails prints a
-next command, which is carried out as it stands. Each time more rows come; views and sink are held against a model in
-plain Python of all rows, and the views against Spark batch.
+Method: the installed command over a followed folder, a copy of one that has run. One bit of a file of each kind is
+flipped; what then fails prints a next command, which is carried out as it stands. Each time more rows come; views and
+sink are held against a model in plain Python of all rows, and the views against Spark batch.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -43,7 +45,7 @@ class Shop:
     """A project, and the model of what its views hold."""
 
     def __init__(self, project: ProjectFolder) -> None:
-        self.path, self.sizes, self.rows = project.path, list[tuple[str, int]](), 0
+        self.path, self.sizes = project.path, list[tuple[str, int]]()
         (self.path / "in").mkdir()
         project.source("visits", "files", path="in", table="visits", columns=COLUMNS, key="id")
         project.view("pages", "SELECT page, count(*) AS n, sum(size) AS total FROM visits GROUP BY page")
@@ -80,6 +82,25 @@ class Shop:
         return headrace(self.path, *shlex.split(found[1]))
 
 
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    project = ProjectFolder(tmp_path_factory.mktemp("rebuild") / "shop")
+    project.settings()
+    shop = Shop(project)
+    shop.comes(("a", 1), ("a", 2), ("b", 3))
+    shop.catches_up()
+    return shop
+
+
+@pytest.fixture
+def shop(run_once: Shop, tmp_path: Path) -> Shop:
+    """Its views and its sink are up to date."""
+    mine = copy.copy(run_once)
+    mine.path, mine.sizes = tmp_path / "shop", list(run_once.sizes)
+    shutil.copytree(run_once.path, mine.path)
+    return mine
+
+
 def flipped(file: Path) -> None:
     whole = bytearray(file.read_bytes())
     whole[len(whole) // 2] ^= 4
@@ -96,27 +117,23 @@ def named(folder: Path, sql: str) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_the_printed_command_makes_it_whole(project: ProjectFolder) -> None:
-    shop = Shop(project)
-    kept = project.path / ".headrace"
-    shop.comes(("a", 1), ("a", 2), ("b", 3))
-    shop.catches_up()
-
+def test_the_printed_command_makes_it_whole(shop: Shop) -> None:
+    kept = shop.path / ".headrace"
     # A file of a view: reading it fails, and nothing else does.
-    base = named(project.path, "SELECT path FROM output WHERE feed LIKE 'pages@%'")[0]
+    base = named(shop.path, "SELECT path FROM output WHERE feed LIKE 'pages@%'")[0]
     flipped(kept / base)
-    error = headrace(project.path, "show", "pages")
+    error = headrace(shop.path, "show", "pages")
     assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(kept / base))
     assert shop.next_command(error)["views"] == ["pages"]
     shop.comes(("b", 4), ("c", 5))
     shop.catches_up()
 
     # A run of state: a start fails.
-    (runs,) = named(project.path, "SELECT runs FROM checkpoint")
+    (runs,) = named(shop.path, "SELECT runs FROM checkpoint")
     run = kept / next(iter(json.loads(runs).values()))[0][0]
     flipped(run)
     shop.comes(("d", 6), ("a", 7))
-    error = headrace(project.path, "up", "--once")
+    error = headrace(shop.path, "up", "--once")
     assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(run))
     assert "error" not in shop.next_command(error)
     shop.catches_up()
@@ -124,30 +141,26 @@ def test_the_printed_command_makes_it_whole(project: ProjectFolder) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_damaged_catalogue_and_a_damaged_log(project: ProjectFolder, tmp_path: Path) -> None:
-    shop = Shop(project)
-    kept = project.path / ".headrace"
-    shop.comes(("a", 1), ("a", 2), ("b", 3))
-    shop.catches_up()
-
+def test_a_damaged_catalogue_and_a_damaged_log(shop: Shop, tmp_path: Path) -> None:
+    kept = shop.path / ".headrace"
     # The catalogue: everything fails.
     (kept / "catalog.db").write_bytes(
         (kept / "catalog.db").read_bytes().replace(b"SELECT page, count", b"SELECT page, couns")
     )
     shop.comes(("e", 8), ("e", 9))
-    error = headrace(project.path, "show", "pages")
+    error = headrace(shop.path, "show", "pages")
     assert (error["error"]["code"], error["error"]["where"]) == ("state.corrupt", str(kept / "catalog.db"))
     assert shop.next_command(error)["catalogue"] is True
     shop.catches_up()
-    assert "error" not in headrace(project.path, "verify")
+    assert "error" not in headrace(shop.path, "verify")
 
     # The log: only a backup has it again.
-    assert "error" not in headrace(project.path, "backup", str(tmp_path / "copy"))
+    assert "error" not in headrace(shop.path, "backup", str(tmp_path / "copy"))
     (segment,) = (kept / "log").glob("0*")
     whole = bytearray(segment.read_bytes())
     whole[700] ^= 1
     segment.write_bytes(whole)
-    error = headrace(project.path, "up", "--once")
+    error = headrace(shop.path, "up", "--once")
     assert error["error"]["code"] == "log.corrupt"
     assert "`headrace restore BACKUP DIR`" in error["error"]["next"]
     assert "error" not in headrace(tmp_path, "restore", str(tmp_path / "copy"), str(tmp_path / "again"))
@@ -166,32 +179,25 @@ def of_layout(folder: Path, layout: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_files_of_another_layout_are_made_anew(project: ProjectFolder) -> None:
-    shop = Shop(project)
-    shop.comes(("a", 1), ("a", 2), ("b", 3))
-    shop.catches_up()
-
-    of_layout(project.path, "99 9.9.9")
+def test_files_of_another_layout_are_made_anew(shop: Shop) -> None:
+    of_layout(shop.path, "99 9.9.9")
     shop.comes(("c", 4), ("b", 5))
     for verb in (("show", "pages"), ("up", "--once"), ("views",)):
-        error = headrace(project.path, *verb)
-        assert (error["error"]["code"], error["error"]["where"]) == ("state.layout", str(project.path / ".headrace"))
+        error = headrace(shop.path, *verb)
+        assert (error["error"]["code"], error["error"]["where"]) == ("state.layout", str(shop.path / ".headrace"))
         assert "version 9.9.9" in error["error"]["why"]
     assert shop.next_command(error)["catalogue"] is True
     shop.catches_up()
 
-    of_layout(project.path, "0 0.0.1")
+    of_layout(shop.path, "0 0.0.1")
     shop.comes(("d", 6), ("a", 7))
-    assert headrace(project.path, "show", "pages")["error"]["code"] == "state.layout"
+    assert headrace(shop.path, "show", "pages")["error"]["code"] == "state.layout"
     shop.catches_up()
-    assert "error" not in headrace(project.path, "verify")
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_damaged_view_is_built_beside_a_running_up(project: ProjectFolder) -> None:
-    shop = Shop(project)
-    shop.comes(("a", 1), ("a", 2), ("b", 3))
+def test_a_damaged_view_is_built_beside_a_running_up(shop: Shop) -> None:
     with subprocess.Popen([COMMAND, "up", "--json"], cwd=shop.path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

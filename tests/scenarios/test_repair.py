@@ -96,7 +96,7 @@ def until(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end
-        time.sleep(0.1)
+        time.sleep(0.5)
 
 
 @pytest.mark.spark

@@ -78,7 +78,7 @@ def until(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + WAIT_S
     while not holds():
         assert time.monotonic() < end
-        time.sleep(0.1)
+        time.sleep(0.5)
 
 
 def in_duckdb(path: Path) -> list[Any]:

@@ -23,6 +23,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionOrigin
 from headrace.sinks.base import Sink
 from headrace.testing.postgres import PostgresServer
+from sampled import sampled
 
 KEY = ("id", "bigint", lambda rng: rng.randrange(40))
 WITNESS = """
@@ -69,7 +70,7 @@ def total(rows: Counter[Row]) -> int:
     return sum(row[-1] * copies for row, copies in rows.items())
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", sampled([1, 2, 3], 3))
 def test_a_random_history_cut_anywhere_gives_the_contents_of_the_model(store: Store, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)

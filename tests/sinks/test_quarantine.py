@@ -20,6 +20,7 @@ from headrace.sinks.connectors.duckdb import quarantine as in_duckdb
 from headrace.sinks.connectors.postgres import quarantine as in_postgres
 from headrace.sinks.quarantine import sifted
 from headrace.sinks.target import target
+from sampled import sampled
 
 ID = ("id", "bigint", lambda rng: rng.randrange(40))
 FF = "\ue0ff"  # stands in the model for the byte FF, which no UTF-8 has
@@ -60,7 +61,7 @@ def agrees(store: Store, *views: View) -> bool:
     return (found, quarantined(store)) == (good, {name: rows for name, rows in bad.items() if rows})
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", sampled([1, 2, 3], 3))
 @pytest.mark.parametrize("key", [("id",), ()], ids=["a key", "rows may repeat"])
 def test_the_view_and_its_quarantine_are_the_contents_after_every_delivery(store: Store, key: tuple, seed: int) -> None:
     print(f"seed {seed}")

@@ -12,6 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -290,11 +291,13 @@ def test_a_server_that_starts_again_sends_all_of_it_once_more(tmp_path: Path) ->
                     )
                 connection.execute(f"PREPARE TRANSACTION 'kept{number}'".encode())
             assert shop.source.poll(0.5) is None
-            server.stop(immediate=immediate)
+            with ThreadPoolExecutor(1) as stopping:  # who is shut down waits for those that have not read all
+                stopped = stopping.submit(server.stop, immediate=immediate)
+                with pytest.raises(HeadraceError, match=r"source\.connect"):
+                    while True:
+                        shop.source.poll(0.1)
+                stopped.result()
             lost.close()
-            with pytest.raises(HeadraceError, match=r"source\.connect"):
-                while True:
-                    shop.source.poll(0.1)
             server.start()
             one.restarts()
             one.does("INSERT INTO s SELECT count(*) FROM s")
