@@ -30,8 +30,9 @@ from headrace.model.transaction import (
     TransactionBatch,
     TransactionOrigin,
 )
+from headrace.serve.database import Limits
 from headrace.serve.mirror import Mirror
-from headrace.serve.questions import Filter, Limits, Questions
+from headrace.serve.questions import Filter, Questions
 from headrace.serve.questions import Rows as Asked
 from published_view import Published, Rows
 

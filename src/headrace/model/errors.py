@@ -103,6 +103,8 @@ CODES: dict[str, str] = {
     # asking
     "query.filter": "A filter, an order or a key does not fit the relation that is asked.",
     "query.timeout": "A query took longer than it may.",
+    "query.memory": "A query needed more memory than it may use.",
+    "query.size": "The answer of a query has more bytes than it may have.",
     "query.failed": "A query could not be run.",
     "query.parameter": "A value that was bound to a query does not fit its type.",
     "query.read_only": "A statement would change something where all is only read.",

@@ -377,6 +377,14 @@ REMEDIES: dict[str, Remedy] = {
         "The query reads or joins very much.",
         "Ask for less, give it more time with `--timeout`, or make it a view, which is kept up to date.",
     ),
+    "query.memory": Remedy(
+        "The query makes or joins very much, or its answer is large.",
+        "Ask for less, make it a view, or set `api.memory`, and `psql.memory` for psql, in headrace.yaml.",
+    ),
+    "query.size": Remedy(
+        "The answer's rows are many, or its values large.",
+        "Ask for fewer rows, for less of them, or for a page at a time by `limit` and `offset`.",
+    ),
     "query.failed": Remedy(
         "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
         "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",

@@ -17,7 +17,8 @@ from headrace.governance.roles import Action
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import buckets, described
-from headrace.serve.questions import Described, Limits
+from headrace.serve.database import Limits
+from headrace.serve.questions import Described
 from headrace.serve.series import Fill, Series, aggregate
 
 router = APIRouter(tags=["views"])

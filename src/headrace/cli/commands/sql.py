@@ -104,8 +104,9 @@ def _by_spark(
 def _by_duckdb(path: Path, text: str, limit: int | None, at: str | None, seconds: float) -> dict[str, Any]:
     """The same from what is published: rows beyond the limit are not counted, ``more`` says that there are some."""
     from headrace.formats.json_tables import table_json
+    from headrace.serve.database import Limits
     from headrace.serve.mirror import Mirror
-    from headrace.serve.questions import Limits, Questions
+    from headrace.serve.questions import Questions
 
     commit, time_us = moment.parse(at, "--at") if at is not None else (None, None)
     questions = Questions(Mirror(path))
