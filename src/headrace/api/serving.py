@@ -31,6 +31,7 @@ from headrace.catalog.project import STATE
 from headrace.control.socket import request
 from headrace.governance.access import Access
 from headrace.model.definition import ApiSettings, PsqlSettings
+from headrace.serve.asking import Asking
 from headrace.serve.live import Live
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
@@ -71,7 +72,7 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     server, folder, api = None, Path(told["path"]), ApiSettings(**told["api"])
     access = Access(folder / STATE)
     ends.callback(access.close)
-    questions = Questions(Mirror(folder), api.memory)
+    questions = Questions(Mirror(folder), api.memory, told["query_seconds"], Asking(folder, api.memory))
     ends.callback(questions.close)
     encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}
     if "api" in listeners:

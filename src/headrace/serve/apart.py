@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from headrace.serve import database
+from headrace.model import bounds
 
 GRACE_S = 0.5  # one that ends by itself once its time is over says so
 STACKS_BYTES = 64 << 20  # of threads, beside what a question may use
@@ -70,6 +70,6 @@ def _done(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except MemoryError:
-        return database.memory("")
+        return bounds.memory("")
     except Exception as error:
         return error

@@ -15,6 +15,7 @@ from headrace.formats.types import duckdb as duckdb_types
 from headrace.formats.types.arrow import YEAR_MONTH
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.formats.types.json import nearest
+from headrace.model import bounds
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.serve.contents import Contents
@@ -166,35 +167,12 @@ def run(
             batches.append(batch)
             count, size = count + batch.num_rows, size + batch.nbytes
             if size > limits.bytes:
-                raise _too_large(limits.bytes)
+                raise bounds.size(limits.bytes)
         return pa.Table.from_batches(batches, reader.schema).slice(0, limits.rows), count > limits.rows
     except (duckdb.Error, pa.ArrowException, OSError, MemoryError) as error:
-        raise timeout(limits.seconds) if over.is_set() else of_duckdb(error) from None
+        raise bounds.timeout(limits.seconds) if over.is_set() else of_duckdb(error) from None
     finally:
         timer.cancel()
-
-
-def timeout(seconds: float) -> HeadraceError:
-    """A query that was ended."""
-    return HeadraceError(
-        "query.timeout", f"the query took more than {seconds:g} seconds, and was ended",
-        next="ask for less, allow it more time, or make it a view: it is kept up to date then",
-    )  # fmt: skip
-
-
-def memory(why: str) -> HeadraceError:
-    """A query that was ended."""
-    return HeadraceError(
-        "query.memory", "the query needed more memory than queries may use, and was ended", why=why,
-        next="ask for less, make it a view, or set api.memory, of psql psql.memory, in headrace.yaml",
-    )  # fmt: skip
-
-
-def _too_large(most: int) -> HeadraceError:
-    return HeadraceError(
-        "query.size", f"the answer has more than {most >> 20:,} MiB, which is the most of one",
-        next="ask for fewer rows, for less of them, or for a page at a time",
-    )  # fmt: skip
 
 
 def of_duckdb(error: Exception) -> HeadraceError:
@@ -204,7 +182,7 @@ def of_duckdb(error: Exception) -> HeadraceError:
     """
     text = str(error).split("\n\nLINE", 1)[0].split("\n\nPossible solutions", 1)[0].strip()
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException) or text.startswith("Out of Memory Error"):
-        return memory(text.partition("Error: ")[2])
+        return bounds.memory(text.partition("Error: ")[2])
     if isinstance(error, pa.ArrowException):  # values deeper than it has
         return HeadraceError("query.failed", f"the answer cannot be told: {error}")
     text = text.partition(" Error: ")[2] or text

@@ -23,11 +23,11 @@ from headrace.formats.types import duckdb as duckdb_types
 from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.formats.types.json import ColumnRefused, column, nearest, shown
+from headrace.model import bounds
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 from headrace.serve import apart
-from headrace.serve import database as duck
 from headrace.serve.asking import Asked, Asking
 from headrace.serve.database import Limits, admitted, database, define, in_bytes, locked, opened, run
 from headrace.serve.mirror import Mirror, Moment
@@ -46,6 +46,7 @@ TIMES = {
 }
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 NUMBERS = (*WHOLE, "float", "double", "decimal")
+THREADS = 2  # of DuckDB's for one question
 _ROWS = "headrace_rows_"  # what a relation's rows are registered as
 
 
@@ -116,11 +117,14 @@ class Session:
 class Questions:
     """Asked by any thread. ``memory``: what DuckDB may use for all SELECTs together, and for all else, ``256MB``.
 
+    ``seconds``: the most that one may take.
     ``asking`` answers SELECTs where this process has other threads; without it they are answered by copies of this one.
     """
 
-    def __init__(self, mirror: Mirror, memory: str = "512MB", threads: int = 2, asking: Asking | None = None) -> None:
-        self.mirror, self._memory, self._threads, self._asking = mirror, memory, threads, asking
+    def __init__(
+        self, mirror: Mirror, memory: str = "512MB", seconds: float = bounds.SECONDS, asking: Asking | None = None
+    ) -> None:
+        self.mirror, self.seconds, self._memory, self._asking = mirror, seconds, memory, asking
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._copied: duckdb.DuckDBPyConnection | None = None
@@ -218,8 +222,8 @@ class Questions:
             found: Answer = answer
             return found
         if time.monotonic() >= asked.end:
-            raise duck.timeout(limits.seconds)
-        raise duck.memory("the process that ran it has ended")
+            raise bounds.timeout(limits.seconds)
+        raise bounds.memory("the process that ran it has ended")
 
     def begin(self, asked: Asked, stream: socket.socket) -> int:
         """Have it answered on the stream, see ``apart.begin``. Raises what is wrong with it."""
@@ -231,7 +235,7 @@ class Questions:
         moment = _moment(self.mirror, [known[name] for name in names], asked.at)
 
         def answer() -> Answer:
-            locked(connection, self._threads)
+            locked(connection, THREADS)
             for name, contents in moment.contents.items():
                 define(connection, name, contents, f"{_ROWS}{name}")
             table, more = run(connection, asked.sql, asked.parameters, asked.limits)
@@ -252,7 +256,7 @@ class Questions:
     def session(self, at: int | None = None) -> Iterator[Session]:
         """On a connection of its own, at the frontier when the first relation is loaded, or at a commit."""
         with self._lock:
-            self._database = self._database or database(self._memory, self._threads)
+            self._database = self._database or database(self._memory, THREADS)
             connection = self._database.cursor()
         try:
             yield Session(self.mirror, connection, at)

@@ -14,6 +14,7 @@ from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.governance.roles import Action
+from headrace.model import bounds
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import buckets, described
@@ -26,7 +27,7 @@ Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[str | None, Query(description=f"As of {HINT}; without it now", examples=["4711"])]
-SECONDS_MAX = 60.0
+SECONDS = 10.0  # of a query, unless it says how many
 AT_ONCE = 8  # queries by SQL and by time; more are told to come back, so that they take no thread from reads by key
 _running = threading.BoundedSemaphore(AT_ONCE)
 
@@ -84,8 +85,9 @@ def rows(
     format: answers.Format = "json",
 ) -> Response:
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
-    question = asked.rows(request.query_params.multi_items(), _within(limit, format), offset)
-    return answers.table(project.questions.rows(name, question, asked.at(project.questions.mirror, at)), format)
+    limits = _limits(project, limit, format)
+    question = asked.rows(request.query_params.multi_items(), limits.rows, offset)
+    return answers.table(project.questions.rows(name, question, asked.at(project.questions.mirror, at), limits), format)
 
 
 @router.get(
@@ -119,17 +121,21 @@ def series(
         asked.time_us("from", begin), asked.time_us("to", end),
     )  # fmt: skip
     filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
-    limits = Limits(_within(limit, format))
+    limits = _limits(project, limit, format)
     with _of_few():
         found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
     return answers.table(found, format)
 
 
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
-def row(request: Request, project: Project, name: Name) -> Response:
-    """The key's columns are the parameters: `?id=7`."""
-    key = dict(request.query_params)
-    found = project.questions.row(name, key)
+def row(request: Request, project: Project, name: Name, at: At = None) -> Response:
+    """The key's columns are the parameters: `?id=7`; one of them may be called `at`."""
+    key, relation = dict(request.query_params), project.questions.described(name)
+    as_of = None
+    if "at" not in relation.key:
+        key.pop("at", None)
+        as_of = asked.at(project.questions.mirror, at)
+    found = project.questions.row(name, key, as_of)
     if not found.table.num_rows:
         spelled = ", ".join(f"{column} = {value}" for column, value in key.items())
         raise HeadraceError("row.unknown", f"{name} has no row with {spelled}", why=f"as of commit {found.commit:,}")
@@ -164,16 +170,19 @@ class Asked(BaseModel, extra="forbid"):
     limit: int = Field(default=1_000, ge=0, le=answers.ROWS_MAX["arrow"])
     at: int | str | None = Field(default=None, description=f"As of {HINT}; without it now", examples=[4711])
     engine: Literal["duckdb", "spark"] = Field(default="duckdb", description="spark: in Spark's dialect, slower")
-    seconds: float = Field(default=10.0, gt=0, le=SECONDS_MAX)
+    seconds: float | None = Field(
+        default=None, gt=0, description="Without it 10; at most `query_seconds` of headrace.yaml", examples=[10]
+    )
     format: answers.Format = "json"
 
 
 @router.post("/sql", responses={200: {"model": shapes.Rows}}, summary="One SELECT over views and tables, at one commit")
 def sql(who: Who, project: Project, question: Asked) -> Response:
+    limits = _limits(project, question.limit, question.format, question.seconds)
     if question.engine == "spark":
         who.require(None)  # it says nothing of what it read
-        return answers.json(_by_spark(project, question))
-    limits = Limits(_within(question.limit, question.format), question.seconds)
+        with _of_few():
+            return answers.json(_by_spark(project, question, limits))
     with _of_few():
         at = asked.at(project.questions.mirror, question.at)
         found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
@@ -191,31 +200,33 @@ def _of_few() -> Iterator[None]:
         _running.release()
 
 
-def _by_spark(project: Served, question: Asked) -> dict[str, Any]:
+def _by_spark(project: Served, question: Asked, limits: Limits) -> dict[str, Any]:
     if question.parameters or question.at is not None or question.format != "json":
         raise HeadraceError(
             "api.request", "Spark takes neither parameters nor 'at', and answers in JSON", next='"engine": "duckdb"'
         )
-    limit = _within(question.limit, "json")
-    found = project.verb("sql", {"sql": question.sql, "limit": limit})
+    found = project.verb("sql", {"sql": question.sql, "limit": limits.rows, "seconds": limits.seconds})
     names = answers.distinct([column["name"] for column in found["columns"]])
     return {
         "commit": project.verb("status")["frontier"],
         "columns": [{**column, "name": name} for column, name in zip(found["columns"], names, strict=True)],
         "rows": [dict(zip(names, row, strict=True)) for row in found["rows"]],
-        "more": found["total"] > limit,
+        "more": found["total"] > limits.rows,
         "stale": {},
     }
 
 
-def _within(limit: int, format: answers.Format) -> int:
+def _limits(project: Served, limit: int, format: answers.Format, seconds: float | None = None) -> Limits:
+    """Those of an answer. Raises ``api.request``, ``query.bounds``."""
     most = answers.ROWS_MAX[format]
     if limit > most:
         raise HeadraceError(
             "api.request", f"'limit' is {limit}, an answer in {format} has at most {most:,} rows",
             next="ask for pages by 'offset', or for format=arrow",
         )  # fmt: skip
-    return limit
+    bound = project.questions.seconds
+    allowed = min(SECONDS, bound) if seconds is None else bounds.within(seconds, bound, "seconds")
+    return Limits(limit, allowed, answers.BYTES_MAX[format])
 
 
 def _reached(who: Asking, view: Mapping[str, Any]) -> dict[str, Any]:
