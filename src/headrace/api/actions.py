@@ -44,6 +44,7 @@ ACTIONS: dict[str, Action | None] = {
     "PUT /queries/{query}": Action.QUERY_CHANGE,
     "DELETE /queries/{query}": Action.QUERY_REMOVE,
     "GET /queries/{query}/matches": Action.READ,
+    "GET /queries/{query}/changes": Action.READ,
     "GET /alerts": Action.STATUS,
     "GET /alerts/{sink}/{number}": Action.STATUS,
     "POST /alerts/{sink}/{number}/replay": Action.ALERT_REPLAY,

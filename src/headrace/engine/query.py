@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def query(
     pipeline: Pipeline, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True
 ) -> pa.Table:
-    """Its rows, all of one commit. One runs at once. ``seconds``: see ``bounds.within``; ``still_wanted``: see ``bounded``.
+    """Its rows, all of one commit. One runs at once. ``seconds``: see ``bounds.within``; ``still_wanted``: ``bounded``.
 
     Raises what is wrong with it: sql.syntax, sql.refused, sql.unknown_relation, query.bounds, query.timeout, ...
     """

@@ -1,7 +1,8 @@
 """A question in a process of its own, made for it alone: its memory and its time have an end that is hard.
 
-DuckDB heeds an interrupt between two pieces of its work, and counts the memory that it manages; `repeat('x', 2000000000)`
-is one piece, and is not counted. What the kernel bounds ends all the same, takes nothing along, and leaves nothing behind.
+DuckDB heeds an interrupt between two pieces of its work, and counts the memory that it manages; a text such as
+`repeat('x', 2000000000)` is made in one piece, and not counted. What the kernel bounds ends all the same, takes nothing
+along, and leaves nothing behind.
 Record: docs/decisions/0031-questions-apart.md.
 """
 

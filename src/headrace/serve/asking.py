@@ -1,7 +1,7 @@
-"""The process that answers SELECTs beside one with threads: each in a process made for it, from the rows that this one holds.
+"""The process that answers SELECTs beside one with threads: each in a copy of itself, with the rows that it holds.
 
-``python -m headrace.serve.asking FOLDER MEMORY``, run by ``Asking``: its standard input is a socket on which come others,
-one a question. It has one thread, so that it may be copied, and ends when that input does.
+``python -m headrace.serve.asking FOLDER MEMORY``, run by ``Asking``: its standard input is a socket on which others
+come, one a question. It has one thread, so that it may be copied, and ends when that input does.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Asking:
         self._closed = False
 
     def ask(self, asked: Asked) -> Any:
-        """See ``apart.answer``. One that ends with this process, as it may when another took all memory, is asked anew."""
+        """See ``apart.answer``. One that ends together with the process that answers is asked anew."""
         while (found := self._answer(asked)) is None and time.monotonic() < asked.end and self._ended():
             continue
         return found

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import duckdb
@@ -26,10 +26,10 @@ from headrace.formats.types.json import ColumnRefused, column, nearest, shown
 from headrace.model import bounds
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
-from headrace.model.schema import Column
+from headrace.model.schema import Column, ViewSchema
 from headrace.serve import apart
 from headrace.serve.asking import Asked, Asking
-from headrace.serve.database import Limits, admitted, database, define, in_bytes, locked, opened, run
+from headrace.serve.database import Limits, admitted, as_duckdb, database, define, in_bytes, locked, opened, run
 from headrace.serve.mirror import Mirror, Moment
 from headrace.serve.series import SLOTS, Series, statement
 
@@ -186,6 +186,11 @@ class Questions:
             table, more = run(session.connection, text, values, replace(limits, rows=question.limit))
         return Answer(commit, table, more, session.stale)
 
+    def keeping(self, name: str, filters: tuple[Filter, ...]) -> Keeping:
+        """What takes those of a view's rows that all filters take. Raises ``query.filter``, ``view.unknown``."""
+        _conditions(self.described(name), filters)
+        return Keeping(self, filters)
+
     def series(
         self, name: str, question: Series, filters: Sequence[Filter] = (), at: int | None = None,
         limits: Limits = Limits(),
@@ -262,6 +267,23 @@ class Questions:
             yield Session(self.mirror, connection, at)
         finally:
             connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Rows of a view that filters take, of its contents or of a delta: see ``live.Keep``."""
+
+    questions: Questions = field(compare=False)
+    filters: tuple[Filter, ...]
+
+    def __call__(self, schema: ViewSchema, rows: pa.Table) -> pa.Table:
+        """Raises ``query.filter`` where they are of columns that the view has not any more."""
+        conditions, values = _conditions(Described(schema.name, "view", schema.columns, schema.key), self.filters)
+        text = compose("SELECT {conditions} FROM {rows}", conditions=conditions, rows=identifier(_ROWS))
+        with self.questions.session() as session:
+            session.connection.register(_ROWS, as_duckdb(rows))
+            taken, _ = run(session.connection, text, values, Limits(rows.num_rows, self.questions.seconds))
+        return rows.filter(taken.column(0).combine_chunks())
 
 
 def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None) -> Moment:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 
 from headrace.api import answers, asked, shapes
@@ -74,7 +74,7 @@ def versions(project: Project, name: Name) -> Response:
     "/views/{name}/rows", responses={200: {"model": shapes.Rows}}, summary="Rows by filter, in an order, a page of them"
 )
 def rows(
-    request: Request,
+    pairs: asked.Pairs,
     project: Project,
     name: Name,
     order: Annotated[str | None, Query(description="a.desc,b", examples=["total.desc,region"])] = None,
@@ -86,7 +86,7 @@ def rows(
 ) -> Response:
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
     limits = _limits(project, limit, format)
-    question = asked.rows(request.query_params.multi_items(), limits.rows, offset)
+    question = asked.rows(pairs, limits.rows, offset)
     return answers.table(project.questions.rows(name, question, asked.at(project.questions.mirror, at), limits), format)
 
 
@@ -96,7 +96,7 @@ def rows(
     summary="One value for each bucket of time, empty ones filled, beside that of the period before",
 )
 def series(
-    request: Request,
+    pairs: asked.Pairs,
     project: Project,
     name: Name,
     time: Annotated[str, Query(description="The column of the time", examples=["at"])],
@@ -120,7 +120,7 @@ def series(
         buckets.length(compare, where="compare") if compare else None, buckets.zone(zone),
         asked.time_us("from", begin), asked.time_us("to", end),
     )  # fmt: skip
-    filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
+    filters = asked.filters(pairs, asked.SERIES)
     limits = _limits(project, limit, format)
     with _of_few():
         found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
@@ -128,9 +128,9 @@ def series(
 
 
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
-def row(request: Request, project: Project, name: Name, at: At = None) -> Response:
+def row(pairs: asked.Pairs, project: Project, name: Name, at: At = None) -> Response:
     """The key's columns are the parameters: `?id=7`; one of them may be called `at`."""
-    key, relation = dict(request.query_params), project.questions.described(name)
+    key, relation = dict(pairs), project.questions.described(name)
     as_of = None
     if "at" not in relation.key:
         key.pop("at", None)
