@@ -80,6 +80,8 @@ class Asking:
             if self._closed:
                 raise HeadraceError("project.not_running", "the project is stopping", next="ask again when it runs")
             if self._process is None or self._process.poll() is not None:
+                if self._control is not None:
+                    self._control.close()
                 self._control, theirs = socket.socketpair()
                 with theirs:
                     self._process = subprocess.Popen(self._command, stdin=theirs, stdout=subprocess.DEVNULL)

@@ -33,6 +33,9 @@ class Limits:
     bytes: int = 1 << 40
 
 
+UNASKED = Limits()  # of who says nothing of them
+
+
 def database(memory: str, threads: int, dialect: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
     """A database in memory that reaches nothing: no file, no network, no variable of this process, no setting.
 

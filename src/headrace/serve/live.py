@@ -1,9 +1,9 @@
 """Views as they change, followed once for all who follow them: whole steps, without gap or repeat.
 
-One thread reads every published step of the views that somebody follows, and spells it once. Each view, and each part
-of one that a filter takes, has a ring of the latest changes; a reader is a place in it. So memory does not grow with the readers. One that is too slow for the
-ring gets the contents anew; one that comes back gets what it has missed, from the published files where the ring is too
-short for it.
+One thread reads every published step of the views that somebody follows, and spells it once. Each view, and each
+part of one that a filter takes, has a ring of the latest changes; a reader is a place in it. So memory does not grow
+with readers. One that is too slow for the ring gets the contents anew; one that comes back gets what it has missed,
+from the published files where the ring is too short for it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,18 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, ViewSchema
 from headrace.serve import apart
 from headrace.serve.asking import Asked, Asking
-from headrace.serve.database import Limits, admitted, as_duckdb, database, define, in_bytes, locked, opened, run
+from headrace.serve.database import (
+    UNASKED,
+    Limits,
+    admitted,
+    as_duckdb,
+    database,
+    define,
+    in_bytes,
+    locked,
+    opened,
+    run,
+)
 from headrace.serve.mirror import Mirror, Moment
 from headrace.serve.series import SLOTS, Series, statement
 
@@ -166,7 +177,7 @@ class Questions:
         _check_key(relation, key)
         return _found(relation, key, found[1])
 
-    def rows(self, name: str, question: Rows, at: int | None = None, limits: Limits = Limits()) -> Answer:
+    def rows(self, name: str, question: Rows, at: int | None = None, limits: Limits = UNASKED) -> Answer:
         """Raises ``query.filter``, ``query.timeout``, ``view.unknown``, ``view.not_at``."""
         relation = self.described(name)
         conditions, values = _conditions(relation, question.filters)
@@ -193,7 +204,7 @@ class Questions:
 
     def series(
         self, name: str, question: Series, filters: Sequence[Filter] = (), at: int | None = None,
-        limits: Limits = Limits(),
+        limits: Limits = UNASKED,
     ) -> Answer:  # fmt: skip
         """One value for each bucket of time: ``time``, the columns of ``by``, ``value``, and ``before`` where it is
         compared. Raises what ``rows`` does, and ``api.request`` for more buckets than are told."""
@@ -211,7 +222,7 @@ class Questions:
         return Answer(commit, table, more, session.stale)
 
     def ask(
-        self, sql: str, parameters: Sequence[Any] = (), limits: Limits = Limits(), at: int | None = None,
+        self, sql: str, parameters: Sequence[Any] = (), limits: Limits = UNASKED, at: int | None = None,
         may_read: Callable[[str], bool] = lambda name: True,
     ) -> Answer:  # fmt: skip
         """One SELECT in DuckDB's dialect over tables and views, at the frontier or at a commit.
