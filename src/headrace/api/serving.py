@@ -72,7 +72,8 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     server, folder, api = None, Path(told["path"]), ApiSettings(**told["api"])
     access = Access(folder / STATE)
     ends.callback(access.close)
-    questions = Questions(Mirror(folder), api.memory, told["query_seconds"], Asking(folder, api.memory))
+    asking = Asking(folder, api.memory)
+    questions = Questions(Mirror(folder), api.memory, told["query_seconds"], asking)
     ends.callback(questions.close)
     encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}
     if "api" in listeners:
@@ -84,6 +85,7 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"])
         ends.callback(server.close)
         ends.callback(live.end)
+        ends.callback(asking.close)  # who waits for an answer is told at once
     if "psql" in listeners:
         # Its library is there only where it is asked for.
         from headrace.api.postgres.defining import Defining

@@ -58,6 +58,8 @@ class Asking:
         """See ``apart.answer``. One that ends together with the process that answers is asked anew."""
         while (found := self._answer(asked)) is None and time.monotonic() < asked.end and self._ended():
             continue
+        if found is None and self._closed:
+            raise _stopping()
         return found
 
     def _ended(self) -> bool:
@@ -78,7 +80,7 @@ class Asking:
     def _pass_on(self, stream: socket.socket) -> None:
         with self._lock:
             if self._closed:
-                raise HeadraceError("project.not_running", "the project is stopping", next="ask again when it runs")
+                raise _stopping()
             if self._process is None or self._process.poll() is not None:
                 if self._control is not None:
                     self._control.close()
@@ -101,6 +103,10 @@ class Asking:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+
+def _stopping() -> HeadraceError:
+    return HeadraceError("project.not_running", "the project is stopping", next="ask again when it runs")
 
 
 class _Running:

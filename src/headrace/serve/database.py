@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,13 @@ def locked(connection: duckdb.DuckDBPyConnection, threads: int) -> None:
     """From here on no setting can be changed."""
     connection.execute(compose("SET threads = {threads}", threads=str(threads)))
     connection.execute("SET lock_configuration = true")
+
+
+def end(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close it. One that a thread is still at goes when the process does."""
+    connection.interrupt()
+    with contextlib.suppress(duckdb.Error):
+        connection.close()
 
 
 def in_bytes(memory: str) -> int:

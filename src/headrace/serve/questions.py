@@ -36,6 +36,7 @@ from headrace.serve.database import (
     as_duckdb,
     database,
     define,
+    end,
     in_bytes,
     locked,
     opened,
@@ -145,7 +146,7 @@ class Questions:
             self._asking.close()
         for connection in (self._database, self._copied):
             if connection is not None:
-                connection.close()
+                end(connection)
         self.mirror.close()
 
     def relations(self) -> list[Described]:
