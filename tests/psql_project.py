@@ -17,6 +17,7 @@ from headrace.api.postgres.startup import Authenticate
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.formats.types.arrow import to_arrow
 from headrace.governance.access import Access
+from headrace.model.bounds import SECONDS
 from headrace.model.definition import PsqlSettings
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
@@ -92,10 +93,15 @@ def nothing_runs(verb: str, arguments: dict[str, Any], progress: object) -> dict
 
 @contextmanager
 def serving(
-    views: Views, authenticate: Authenticate | None = None, *, call: Call = nothing_runs, **options: Any
+    views: Views,
+    authenticate: Authenticate | None = None,
+    *,
+    call: Call = nothing_runs,
+    seconds: float = SECONDS,
+    **options: Any,
 ) -> Iterator[PostgresServer]:
     """``call`` carries out the verbs of statements about definitions."""
-    questions = Questions(Mirror(views.folder))
+    questions = Questions(Mirror(views.folder), seconds=seconds)
     server = PostgresServer(questions, "shop", views.folder, PsqlSettings(**options), authenticate)
     access = Access(views.state)
     server.start(socket.create_server(("127.0.0.1", 0), backlog=64), Defining(call, access, views.folder))

@@ -110,9 +110,10 @@ def series(
     """
     from headrace.catalog import project as projects
     from headrace.serve import written
-    from headrace.serve.questions import Limits, opened
+    from headrace.serve.database import Limits
+    from headrace.serve.questions import questions_of
 
     asked = written.series(time, every, value, by, fill, compare, zone, begin, end)
     filters = [written.filter_of(column, text) for column, text in (where or {}).items()]
-    with opened(projects.at(Path(project))) as questions:
+    with questions_of(projects.at(Path(project))) as questions:
         return questions.series(relation, asked, filters, at, Limits(_ROWS_MAX, _SECONDS)).table

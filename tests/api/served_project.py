@@ -16,6 +16,7 @@ from headrace.api.project import Served
 from headrace.api.server import SEND_BYTES
 from headrace.api.who import Gate
 from headrace.governance.access import Access
+from headrace.serve.asking import Asking
 from headrace.serve.live import Live
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
@@ -80,7 +81,7 @@ class Site:
 def site(folder: Path, *, asks: bool = True) -> Iterator[Site]:
     """``asks``: whether a token is asked for."""
     verbs, bells, access = Verbs(), Bells(), Access(folder / ".headrace")
-    questions = Questions(Mirror(folder))
+    questions = Questions(Mirror(folder), asking=Asking(folder, "512MB"))
     live = Live(folder, questions.mirror, bells.ring)
     gate = Gate(access, None if asks else frozenset({"127.0.0.1"}))
     app = make_app(Served(folder, verbs, questions, live, bells, gate))

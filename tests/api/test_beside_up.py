@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,13 @@ PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
 WAIT_S = 120
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+HUNDRED_THOUSAND = "(SELECT explode(sequence(1, 100000)) AS {0}) {0}"
+ENDLESS = {
+    "duckdb": "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c",
+    "spark": "SELECT count(*) FROM " + " CROSS JOIN ".join(map(HUNDRED_THOUSAND.format, "abcd")),
+}
 
 
 class Running:
@@ -48,6 +56,15 @@ class Running:
         return str(self.told["api.started"]["url"])
 
 
+def ask(running: Running, sql: str, engine: str, seconds: float = 60) -> httpx.Response:
+    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
+    asked = {"sql": sql, "engine": engine, "seconds": seconds}
+    try:
+        return httpx.post(f"{running.url}/api/sql", json=asked, headers=owner, timeout=90)
+    except httpx.TransportError:  # the server has ended
+        return httpx.Response(503)
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("up") / "shop"
@@ -61,11 +78,19 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             [COMMAND, "up", "--json"], cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True
         )
         try:
-            yield Running(folder, process)
+            made = Running(folder, process)
+            yield made
+            asked = [threading.Thread(target=ask, args=(made, sql, engine)) for engine, sql in ENDLESS.items()]
+            for each in asked:
+                each.start()
+            time.sleep(1.5)  # they run, and are left so
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=WAIT_S)
+        for each in asked:
+            each.join()
     assert process.returncode == 0, (folder / "errors").read_text()
+    assert "Traceback" not in (folder / "errors").read_text(), (folder / "errors").read_text()
     assert not (folder / ".headrace/api.json").exists()
 
 
@@ -106,6 +131,20 @@ def test_a_change_that_is_pushed_is_with_who_follows(running: Running) -> None:
         assert told[0]["changes"] == [{"table": "customers", "op": "upsert", "row": row}]
         at = client.get(f"/api/views/idle_customers/rows?at={commit - 1}").json()
         assert 7 not in [each["id"] for each in at["rows"]]
+
+
+def test_a_query_that_does_not_end_is_ended_by_either_engine_and_the_next_has_its_turn(running: Running) -> None:
+    small = {"duckdb": "SELECT 1 AS a", "spark": "SELECT count(*) AS a FROM orders"}
+    assert ask(running, small["spark"], "spark", 60).status_code == 200  # what is loaded once is loaded
+    for engine, sql in ENDLESS.items():
+        began = time.monotonic()
+        answer = ask(running, sql, engine, 2)
+        assert (answer.status_code, answer.json()["code"]) == (504, "query.timeout"), answer.text
+        assert answer.json()["what"] == "the query took more than 2 seconds, and was ended"
+        assert time.monotonic() - began < 10
+        began = time.monotonic()
+        assert ask(running, small[engine], engine, 60).json()["more"] is False
+        assert time.monotonic() - began < 20, "the one before goes on"
 
 
 def test_a_sink_stands_still_while_it_is_paused(running: Running) -> None:

@@ -99,6 +99,36 @@ def test_contents_then_changes_are_what_the_view_holds_also_after_a_break(
             assert next(iter(source)) == ("change", {"commit": 16, "rows": [{"weight": 1, "row": {"id": 1, "n": 1}}]})
 
 
+def test_of_what_a_filter_takes_rows_come_and_go_as_they_begin_and_cease_to_pass(tmp_path: Path) -> None:
+    """Also over a break; equal filters are followed once; who follows all of it, or another part, has its own."""
+    published, rng = Published(tmp_path / "shop"), random.Random(3)
+    for _ in range(9):
+        published.step([published.changes(rng)])
+
+    def passing(commit: int) -> Rows:
+        return Rows({(id, n): count for (id, n), count in published.held[commit].items() if n > 0 and id in (1, 2, 3)})
+
+    query, rows, last, steps = "?n=gt.0&id=in.(1,2,3)", Rows(), None, 9
+    with site(published.folder) as running, events(running, query=query), events(running, query="?n=gt.1"):
+        for upto in (19, 29):
+            with events(running, last_id=last, query=query) as source:
+                for kind, told in source:
+                    rows = applied(rows, told)
+                    if told.get("last", True):
+                        assert rows == passing(told["commit"]), kind
+                        last = source.last_id
+                        assert len(running.live._followed) == 2
+                        if told["commit"] == steps == upto:
+                            break
+                        if told["commit"] == steps:
+                            published.step([published.changes(rng)])
+                            steps += 1
+            if upto == 19:
+                for _ in range(5):  # while nobody is there
+                    published.step([published.changes(rng)])
+                steps += 5
+
+
 def test_a_reader_that_stands_still_is_told_that_it_is_behind_and_others_are_not_held_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from headrace.sinks.alerts.happened import Message
 from headrace.sinks.alerts.notices import Notices
 from headrace.sinks.alerts.outbox import Outbox
 from headrace.sinks.tenure import Tenure
-from published_view import Published
+from published_view import Published, Rows
 
 STEPS = 6
 
@@ -81,6 +81,41 @@ def test_a_query_is_stored_changed_matched_and_removed(served: Site, published: 
             assert owner.delete(f"/api/queries/{name}").json() == {"removed": name}
         assert owner.get("/api/queries").json() == [] and not file.exists()
         assert refusal(owner.delete("/api/queries/most")) == (404, "search.unknown")
+
+
+def test_what_a_query_matches_is_followed_also_when_it_becomes_another(served: Site, published: Published) -> None:
+    held = published.held[published.upto]
+    with served.client() as owner:
+        owner.post("/api/queries", json={"name": "some", "view": "sums", "query": "id:1"}).raise_for_status()
+        with owner.stream("GET", "/api/queries/SOME/changes") as response:
+            told = follow(response)
+            kind, first = next(told)
+            assert (kind, counted(first)) == ("snapshot", {row: n for row, n in held.items() if row[0] == 1})
+            owner.put("/api/queries/some", json={"view": "sums", "query": "id:2"}).raise_for_status()
+            assert next(told)[0] == "behind"
+            kind, anew = next(told)
+            assert (kind, counted(anew)) == ("snapshot", {row: n for row, n in held.items() if row[0] == 2})
+            published.step([Rows({(1, 77): 1, (2, 78): 1})])
+            published.held.append(held + Rows({(1, 77): 1, (2, 78): 1}))
+            kind, change = next(each for each in told if each[0] != "progress")
+            assert (kind, counted(change)) == ("change", {(2, 78): 1})
+            owner.delete("/api/queries/some").raise_for_status()
+            assert [kind for kind, _ in told if kind != "progress"] == []
+
+
+def follow(response: httpx.Response) -> Iterator[tuple[str, Any]]:
+    """The events of a stream."""
+    kind = ""
+    for line in response.iter_lines():
+        name, _, value = line.partition(": ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            yield kind, orjson.loads(value)
+
+
+def counted(told: dict[str, Any]) -> dict[tuple[int, int], int]:
+    return {(each["row"]["id"], each["row"]["n"]): each["weight"] for each in told["rows"]}
 
 
 def test_queries_of_views_that_a_token_does_not_reach_are_not_there(served: Site) -> None:

@@ -108,6 +108,11 @@ def test_a_row_is_found_by_its_key(published: Published, client: httpx.Client) -
     once = next(row for row in rows_at(published, 40) if ids.count(row[0]) == 1)
     found = client.get(f"/api/views/sums/row?id={once[0]}").json()
     assert found == {"commit": 40, "row": {"id": once[0], "n": once[1]}}
+    then = next(row for row in rows_at(published, 3) if [id for id, _ in rows_at(published, 3)].count(row[0]) == 1)
+    found = client.get(f"/api/views/sums/row?id={then[0]}&at=3").json()
+    assert found == {"commit": 3, "row": {"id": then[0], "n": then[1]}}
+    late = client.get(f"/api/views/sums/row?id={then[0]}&at=41")
+    assert (late.status_code, late.json()["next"]) == (410, "ask as of commit 40, or for now")
     absent = client.get("/api/views/sums/row?id=4711")
     assert (absent.status_code, absent.json()["code"]) == (404, "row.unknown")
 
@@ -144,6 +149,22 @@ def test_sql_binds_values_and_says_when_there_is_more(published: Published, clie
         ("GET", "views/sums/row", None, 400, "query.filter"),
         ("GET", "views/sums/row?n=1", None, 400, "query.filter"),
         ("GET", "views/sums/changes?after=x", None, 400, "api.request"),
+        ("GET", "views/sums/changes?id=3", None, 400, "api.request"),
+        ("GET", "views/sums/changes?m=eq.3", None, 400, "query.filter"),
+        ("GET", "views?state=live", None, 400, "api.request"),
+        ("GET", "views/sums/versions?at=1", None, 400, "api.request"),
+        ("POST", "sql?limit=3", {"sql": "SELECT 1"}, 400, "api.request"),
+        ("GET", "feeds/sums/transactions?limt=3", None, 400, "api.request"),
+        ("POST", "sql", {"sql": "SELECT 1", "seconds": 61}, 400, "query.bounds"),
+        ("POST", "sql", {"sql": "SELECT 1", "engine": "spark", "seconds": 61}, 400, "query.bounds"),
+        ("POST", "sql", {"sql": "SELECT repeat('x', 2000000) FROM range(100)"}, 413, "query.size"),
+        (
+            "POST",
+            "sql",
+            {"sql": "SELECT CAST(if(range = 9999, 'x', '1') AS INT) FROM range(10000)", "limit": 10000},
+            400,
+            "query.failed",
+        ),
         ("POST", "sql", {"sql": "SELEC 1"}, 400, "sql.syntax"),
         ("POST", "sql", {"sql": "DROP VIEW sums"}, 400, "sql.refused"),
         ("POST", "sql", {"sql": "SELECT * FROM read_csv('/etc/passwd')"}, 400, None),

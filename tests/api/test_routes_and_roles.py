@@ -33,7 +33,7 @@ LEAST = {
     "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
     "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",
-    "GET /queries": "viewer", "GET /queries/{query}/matches": "viewer", "GET /notices": "viewer", "GET /alerts": "viewer", "GET /alerts/{sink}/{number}": "viewer",
+    "GET /queries": "viewer", "GET /queries/{query}/matches": "viewer", "GET /queries/{query}/changes": "viewer", "GET /notices": "viewer", "GET /alerts": "viewer", "GET /alerts/{sink}/{number}": "viewer",
     "POST /queries": "editor", "PUT /queries/{query}": "editor", "DELETE /queries/{query}": "editor",
     "POST /alerts/{sink}/{number}/replay": "operator", "DELETE /alerts/{sink}/{number}": "operator",
     "POST /sinks/{sink}/pause": "operator", "POST /sinks/{sink}/resume": "operator",
@@ -43,7 +43,7 @@ LEAST = {
 LIMITED = {
     "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
     "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "POST /sql", "POST /wait",
-    "GET /notices", "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches",
+    "GET /notices", "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches", "GET /queries/{query}/changes",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
 }  # fmt: skip
 BODIES = {"POST /sql": {"sql": "SELECT 1"}, "POST /wait": {"token": 1, "view": "sums"}, "POST /tokens": {"name": "!"},
@@ -144,7 +144,7 @@ def test_no_answer_tells_a_limited_token_a_name_that_it_does_not_reach(served: S
     unknown = (
         "views/sumz", "views/near_sums/versions", "views/sumz/rows", "views/sumz/row?id=1", "views/sumz/changes",
         "views/sumz/series?time=t&every=1h", "views/sumz/search?q=x", "feeds/near_order/transactions",
-        "quarantine?table=near_order", "queries/lost/matches",
+        "quarantine?table=near_order", "queries/lost/matches", "queries/lost/changes",
     )  # fmt: skip
     with served.client() as owner, served.client(token) as client:
         for path in unknown:

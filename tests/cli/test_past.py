@@ -43,7 +43,7 @@ def test_every_commit_is_exact_or_refused(tmp_path: Path, seed: int) -> None:
         else:
             error = published.refused(commit)
             first, last = between[commit]
-            assert (error.code, f"--at {first} or --at {last}" in error.next) == ("view.not_at", True)
+            assert (error.code, f"as of commit {first:,} or {last:,};" in error.next) == ("view.not_at", True)
     error = published.refused(published.upto + 1)
     assert (error.code, error.why) == ("view.not_at", f"it has reached commit {published.upto}")
 
@@ -72,7 +72,7 @@ def test_before_it_was_made_and_while_it_had_failed_it_is_refused(tmp_path: Path
         error = published.refused(commit)
         assert not isinstance(error, past.NotPublished)  # its query would throw
         assert (error.code, error.why, error.next) == (
-            "view.not_at", "it had failed, and came back at commit 8", "--at 8",
+            "view.not_at", "it had failed, and came back at commit 8", "ask as of commit 8",
         )  # fmt: skip
     for commit in (0, 1):
         assert published.refused(commit).why == "it was made, as it is defined now, at commit 2"
@@ -116,4 +116,4 @@ def test_show_of_a_view_at_a_commit_and_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(past.NotPublished) as caught:
         past.contents(published.folder, "sums", 9, None)
     assert (caught.value.code, caught.value.commit, caught.value.schema) == ("view.not_at", 9, SCHEMA)
-    assert caught.value.next.startswith("--at 7 or --at 12; ")
+    assert caught.value.next.startswith("ask as of commit 7 or 12; ")

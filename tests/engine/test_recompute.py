@@ -239,7 +239,7 @@ def test_before_a_table_was_copied_anew_it_is_not_misread(shop: Running) -> None
     copied = altered(shop, "")
     for commit in (first, lost):
         error = refusal(shop, "by_customer", commit)
-        assert (error.code, error.next) == ("view.not_at", f"--at {copied} or later")
+        assert (error.code, error.next) == ("view.not_at", f"ask as of commit {copied:,} or later")
         assert rows_of(computed(shop, "pages", commit)) == rows_of(computed(shop, "pages", copied))
     assert rows_of(computed(shop, "by_customer", copied)) == rows
 

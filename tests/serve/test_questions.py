@@ -6,12 +6,15 @@ Method: views published by hand from random histories; oracle: the rows that the
 from __future__ import annotations
 
 import random
+import resource
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -30,8 +33,10 @@ from headrace.model.transaction import (
     TransactionBatch,
     TransactionOrigin,
 )
+from headrace.serve.asking import Asking
+from headrace.serve.database import Limits
 from headrace.serve.mirror import Mirror
-from headrace.serve.questions import Filter, Limits, Questions
+from headrace.serve.questions import Filter, Questions
 from headrace.serve.questions import Rows as Asked
 from published_view import Published, Rows
 
@@ -169,9 +174,9 @@ def test_tables_are_as_the_log_has_them_at_the_same_commit(tmp_path: Path, seed:
                 expected = [{"id": id, "note": kept[id]}] if id in kept else []
                 assert questions.row("orders", {"id": id}).table.to_pylist() == expected
         for commit, (rows, clicked_then) in past.items():
-            found = questions.ask("SELECT * FROM orders ORDER BY id", at=commit).table.to_pylist()
+            found = questions.rows("orders", Asked(), at=commit).table.to_pylist()
             assert {row["id"]: row["note"] for row in found} == rows
-            assert counted(questions.ask("SELECT * FROM clicks", at=commit).table) == clicked_then
+            assert counted(questions.rows("clicks", Asked(limit=1_000), at=commit).table) == clicked_then
     log.close()
 
 
@@ -234,18 +239,69 @@ def test_a_query_has_bounds(tmp_path: Path) -> None:
         assert questions.ask("SELECT id FROM sums WHERE id < $1", [10], Limits(rows=10)).more is False
 
 
+HUGE = {
+    "SELECT repeat('x', 2000000000)": "query.memory",
+    "SELECT sum(length(repeat('x', 1000000000) || range)) FROM range(20)": "query.memory",
+    "SELECT string_agg(repeat('x', 1000), ',') FROM range(10000000)": "query.memory",
+    "SELECT repeat('x', 2000) AS x FROM range(1000000)": "query.size",
+    "SELECT CAST(if(range = 9999, 'x', '1') AS INT) FROM range(10000)": "query.failed",  # told while rows are fetched
+    "SELECT sum(length(repeat('x', 20000) || range)) FROM range(10000000)": "query.timeout",
+    "SELECT count(*) FROM sums a, sums b, sums c, sums d": "query.timeout",
+    # One piece of 15 s, which no interrupt reaches.
+    "SELECT length(regexp_replace(repeat('ab', 20000000), 'a', 'bb', 'g'))": "query.timeout",
+}
+
+
+def test_time_and_memory_have_a_hard_end_that_takes_nobody_along(tmp_path: Path) -> None:
+    """Beside a process with threads: who else asks has answers, and what was taken is given back.
+
+    The process that answers may itself be ended at any moment.
+    """
+    published = Published(tmp_path / "p")
+    published.step([Rows({(n, 0): 1 for n in range(2000)})])
+    limits, answers, over = Limits(seconds=1.5, bytes=16 << 20), list[object](), threading.Event()
+    asking = Asking(published.folder, "256MB")
+    questions = Questions(Mirror(published.folder), "256MB", asking=asking)
+
+    def others() -> None:
+        while not over.is_set():
+            answers.append(questions.ask("SELECT count(*) AS n FROM sums", limits=Limits(seconds=30)).table.to_pylist())
+
+    beside = threading.Thread(target=others)
+    try:
+        beside.start()
+        for sql, code in HUGE.items():
+            began = time.monotonic()
+            assert refused(lambda sql=sql: questions.ask(sql, limits=limits)).code == code, sql
+            assert time.monotonic() - began < 10, sql
+        (answering,) = [each for each in psutil.Process().children() if "headrace.serve.asking" in each.cmdline()]
+        answering.kill()
+        before = len(answers)
+        while len(answers) < before + 3 and beside.is_alive():
+            time.sleep(0.05)
+    finally:
+        over.set()
+        beside.join()
+        questions.close()
+    assert len(answers) > 10 and all(answer == [{"n": 2000}] for answer in answers)
+    assert psutil.Process().children() == []
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1 << 20  # KiB, of the largest
+    assert refused(lambda: questions.ask("SELECT 1")).code == "project.not_running"
+
+
 def test_readers_beside_steps_see_whole_ones(tmp_path: Path) -> None:
     """Each step moves one from one row to another: whoever asks finds the same sum."""
     published = Published(tmp_path / "p")
     published.step([Rows({(n, 100): 1 for n in range(10)})])
     found, stop = list[tuple[int, int]](), threading.Event()
-    with asking(published) as questions:
+    with closing(Questions(Mirror(published.folder), asking=Asking(published.folder, "256MB"))) as questions:
 
         def ask() -> None:
             while not stop.is_set():
                 answer = questions.ask("SELECT sum(n)::BIGINT AS s, count(*) AS c FROM sums").table.to_pylist()[0]
                 found.append((answer["s"], answer["c"]))
 
+        assert questions.ask("SELECT 1").table.num_rows == 1  # so that it is at work before they begin
         threads = [threading.Thread(target=ask) for _ in range(3)]
         for thread in threads:
             thread.start()

@@ -25,8 +25,9 @@ from headrace.formats.types.arrow import to_arrow
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, ViewSchema
 from headrace.serve import buckets, series
+from headrace.serve.database import Limits
 from headrace.serve.mirror import Mirror
-from headrace.serve.questions import Filter, Limits, Questions
+from headrace.serve.questions import Filter, Questions
 from headrace.serve.series import BUCKETS_MAX, Series
 from headrace.state.run import write_run
 

@@ -45,6 +45,7 @@ ACTIONS: dict[str, Action | None] = {
     "DELETE /queries/{query}": Action.QUERY_REMOVE,
     "GET /queries/{query}/matches": Action.READ,
     "GET /notices": Action.READ,
+    "GET /queries/{query}/changes": Action.READ,
     "GET /alerts": Action.STATUS,
     "GET /alerts/{sink}/{number}": Action.STATUS,
     "POST /alerts/{sink}/{number}/replay": Action.ALERT_REPLAY,

@@ -19,6 +19,7 @@ from headrace.web.status import answer
 
 Format = Literal["json", "csv", "arrow"]
 ROWS_MAX: dict[Format, int] = {"json": 10_000, "csv": 100_000, "arrow": 1_000_000}  # of one answer
+BYTES_MAX: dict[Format, int] = {"json": 16 << 20, "csv": 64 << 20, "arrow": 256 << 20}  # of its columns
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 

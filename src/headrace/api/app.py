@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
-from headrace.api import metrics, page
+from headrace.api import asked, metrics, page
 from headrace.api.actions import ACTIONS
 from headrace.api.around import Around
 from headrace.api.by_key import ByKey
@@ -47,7 +47,8 @@ def make_app(project: Served) -> FastAPI:
     )  # fmt: skip
     app.state.served = project
     requests = metrics.Requests()
-    gate = [Depends(project.gate), Depends(HTTPBearer(auto_error=False))]  # the latter for the contract alone
+    # The bearer is for the contract alone. Who may not ask learns nothing of what is wrong with it.
+    gate = [Depends(project.gate), Depends(HTTPBearer(auto_error=False)), Depends(asked.check_known)]
     for router in ROUTERS:
         for route in routes(router):
             ACTIONS[route]  # a route without an action would let nobody, or everybody, pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import Any
@@ -26,6 +27,7 @@ NO_STORE = (b"cache-control", b"no-store")  # answers hold rows
 
 
 _FAULT = HeadraceError("internal", "the request failed by a fault in Headrace", next="its log says more")
+_STOPPING = HeadraceError("project.not_running", "the project is stopping", next="ask again when it runs")
 _log = logging.getLogger(__name__)
 
 
@@ -51,6 +53,9 @@ class Around:
 
         try:
             await self._app(scope, _Bounded(receive), sent)
+        except asyncio.CancelledError:  # the server ends, and has waited for it
+            if status == 0:
+                await refusal(_STOPPING)(scope, receive, sent)
         except Exception as error:
             # Its text may hold rows: it is for the log of who runs the project.
             _log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)

@@ -6,14 +6,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Annotated, Any
 
+from fastapi import Depends, Request
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
+from headrace.formats.types.json import nearest
 from headrace.model import moment
 from headrace.model.errors import HeadraceError
 from headrace.serve import written
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Filter, Rows
 
+CHANGES = ("after",)
 SERIES = ("time", "every", "value", "by", "fill", "compare", "zone", "from", "to", "limit", "at", "format")
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
 ROWS = 100  # unless it says how many
@@ -35,6 +39,30 @@ Shallow = Annotated[Any, AfterValidator(shallow)]
 
 def _inside(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def pairs(request: Request) -> list[tuple[str, str]]:
+    """All parameters of a query string. A route that depends on this takes more than those that it names."""
+    return request.query_params.multi_items()
+
+
+Pairs = Annotated[list[tuple[str, str]], Depends(pairs)]
+
+
+def check_known(request: Request) -> None:
+    """Raises ``HeadraceError``: api.request, for a parameter that the route does not know."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute) or not request.query_params:
+        return
+    if any(each.call is pairs for each in route.dependant.dependencies):
+        return
+    known = [field.alias for field in route.dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise HeadraceError(
+                "api.request", f"there is no parameter '{name}'", where=name,
+                next=nearest(name, known) if known else "leave it out: there are none",
+            )  # fmt: skip
 
 
 def rows(pairs: Iterable[tuple[str, str]], limit: int, offset: int) -> Rows:

@@ -154,6 +154,7 @@ def _process(
     settings = project.settings
     told = {
         "path": str(project.path), "name": settings.name, "listeners": numbers, "api": asdict(settings.api),
+        "query_seconds": settings.query_seconds,
         "psql": None if settings.psql is None else asdict(settings.psql),
         "encrypted": {name: files and [str(path) for path in files] for name, files in encrypted.items()},
     }  # fmt: skip

@@ -34,6 +34,7 @@ from headrace.catalog.project import STATE
 from headrace.control.socket import request
 from headrace.governance.access import Access
 from headrace.model.definition import ApiSettings, PsqlSettings
+from headrace.serve.asking import Asking
 from headrace.serve.live import Live
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
@@ -94,7 +95,8 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     server, folder, api = None, Path(told["path"]), ApiSettings(**told["api"])
     access = Access(folder / STATE)
     ends.callback(access.close)
-    questions = Questions(Mirror(folder), api.memory)
+    asking = Asking(folder, api.memory)
+    questions = Questions(Mirror(folder), api.memory, told["query_seconds"], asking)
     ends.callback(questions.close)
     encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}
     if "api" in listeners:
@@ -109,6 +111,7 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"], _alive)
         ends.callback(server.close)
         ends.callback(live.end)
+        ends.callback(asking.close)  # who waits for an answer is told at once
     if "psql" in listeners:
         # Its library is there only where it is asked for.
         from headrace.api.postgres.defining import Defining

@@ -6,17 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.control.running import Progress, Running
+from headrace.control.socket import ClientGone
 from headrace.model.errors import HeadraceError
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """``{"columns", "rows", "total"}``; ``limit`` bounds the rows that are sent, ``total`` counts them all."""
-    text, limit = arguments.get("sql"), arguments.get("limit")
+    """``{"columns", "rows", "total"}``; ``limit`` bounds the rows that are sent, ``total`` counts them all.
+
+    ``seconds``: how long it may take; it ends, too, when who asked has left.
+    """
+    text, limit, seconds = arguments.get("sql"), arguments.get("limit"), arguments.get("seconds")
+
+    def still_wanted() -> bool:
+        try:
+            progress({"text": "running the query"})
+        except ClientGone:
+            return False
+        return True
+
     if not isinstance(text, str) or not text.strip():
         raise HeadraceError("sql.syntax", "there is no SQL text", next='headrace sql "SELECT ..."')
     progress({"text": "running the query"})
     try:
-        table = running.pipeline.sql(text)
+        table = running.pipeline.sql(text, None if seconds is None else float(seconds), still_wanted)
     except HeadraceError as error:
         if error.next or not error.code.startswith("sql."):
             raise

@@ -306,9 +306,9 @@ class Pipeline:
             )  # fmt: skip
         return self.maintainer.views[name]
 
-    def sql(self, text: str) -> pa.Table:
-        """One SELECT over tables and views, all at the present frontier."""
-        return query(self, text)
+    def sql(self, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True) -> pa.Table:
+        """One SELECT over tables and views, all at the present frontier; see ``query``."""
+        return query(self, text, seconds, still_wanted)
 
     def recompute(self, view: str, commit: int, on_progress: Progress) -> recompute.Recomputed:
         """A view as of a commit that nothing published tells of, by its query over the log up to there."""

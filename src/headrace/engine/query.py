@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headrace.engine.batch import Batch, kept_rows, table_contents
+from headrace.engine.bounded import bounded
 from headrace.engine.functions import functions_of
+from headrace.model.bounds import timeout, within
 from headrace.model.errors import HeadraceError
 from headrace.sql.admit import admit
 from headrace.sql.errors import analysis_error
@@ -16,15 +22,26 @@ if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
 
 
-def query(pipeline: Pipeline, text: str) -> pa.Table:
-    """Its rows, all of one commit. Raises what is wrong with it: sql.syntax, sql.refused, sql.unknown_relation, ..."""
+def query(
+    pipeline: Pipeline, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True
+) -> pa.Table:
+    """Its rows, all of one commit. One runs at once. ``seconds``: see ``bounds.within``; ``still_wanted``: ``bounded``.
+
+    Raises what is wrong with it: sql.syntax, sql.refused, sql.unknown_relation, query.bounds, query.timeout, ...
+    """
+    allowed = within(seconds, pipeline.project.settings.query_seconds, "seconds")
+    end = time.monotonic() + allowed
     offered = {name: relation for name, (_, relation) in pipeline.catalog.relations().items()}
     names = [*offered, *pipeline.catalog.views()]
     batch = Batch(pipeline.spark, functions=functions_of(pipeline.project))
     admitted = admit(batch.catalyst, text, names)
     ticket, commit, files = pipeline.on_engine(lambda: pipeline.maintainer.pin(list(admitted.relations)))
     try:
-        with pipeline.batch_lock, pipeline.log.held():
+        with (
+            _turn(pipeline.batch_lock, allowed, end),
+            pipeline.log.held(),
+            bounded(batch.spark, allowed, end, still_wanted),
+        ):
             for name in admitted.relations:
                 columns = offered[name].columns if name in offered else pipeline.catalog.views()[name].schema.columns
                 if name in offered and not files[name]:
@@ -39,3 +56,14 @@ def query(pipeline: Pipeline, text: str) -> pa.Table:
         raise analysis_error(error, "") from error
     finally:
         pipeline.on_engine(lambda: pipeline.maintainer.unpin(ticket))
+
+
+@contextmanager
+def _turn(lock: threading.Lock, seconds: float, end: float) -> Iterator[None]:
+    """Raises ``query.timeout`` when others take all of its time."""
+    if not lock.acquire(timeout=max(end - time.monotonic(), 0)):
+        raise timeout(seconds)
+    try:
+        yield
+    finally:
+        lock.release()

@@ -133,7 +133,7 @@ def _as_then(reader: LogReader, table: Relation, view: str, commit: int) -> Rela
 def _another(view: str, commit: int, why: str, later: int | None) -> HeadraceError:
     return HeadraceError(
         "view.not_at", f"view {view} has no contents as of commit {commit:,}", why=why,
-        next="ask for another commit" if later is None else f"--at {later} or later",
+        next="ask for another commit" if later is None else f"ask as of commit {later:,} or later",
     )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.model.bounds import SECONDS
+
 _ON_ERROR = re.compile(r"\A(?:\s*--[^\n]*\n)*?\s*--\s*on_error:[ \t]*([^\n]*?)\s*?(?:\n|\Z)")
 _RECOMPUTE = re.compile(r"\A(?:\s*--[^\n]*\n)*\s*--\s*on_change:\s*recompute\s*?(?:\n|\Z)")
 
@@ -180,6 +182,7 @@ class Settings:
     time_zone: str = "UTC"
     ansi: bool = True
     checkpoint_seconds: float = 30.0
+    query_seconds: float = SECONDS  # the most that one query may take, whoever asks it
     clock_seconds: float = 1.0  # how far the clock of views may be behind when they change
     code: bool = False  # whether the files of functions/ may run
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction

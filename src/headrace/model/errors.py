@@ -102,7 +102,10 @@ CODES: dict[str, str] = {
     "wait.busy": "Too many wait at once.",
     # asking
     "query.filter": "A filter, an order or a key does not fit the relation that is asked.",
+    "query.bounds": "A query was to be allowed more time than queries may have.",
     "query.timeout": "A query took longer than it may.",
+    "query.memory": "A query needed more memory than it may use.",
+    "query.size": "The answer of a query has more bytes than it may have.",
     "query.failed": "A query could not be run.",
     "query.parameter": "A value that was bound to a query does not fit its type.",
     "query.read_only": "A statement would change something where all is only read.",

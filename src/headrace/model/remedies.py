@@ -374,9 +374,22 @@ REMEDIES: dict[str, Remedy] = {
         "A column is spelled wrong, a value is not of the column's type, or a key is not complete.",
         "As the error says; `headrace views` lists columns and keys.",
     ),
+    "query.bounds": Remedy(
+        "`seconds` over HTTP, `--timeout` or `statement_timeout` is more than `query_seconds` in headrace.yaml.",
+        "Allow it less, or set `query_seconds`, then start `headrace up` again.",
+    ),
     "query.timeout": Remedy(
         "The query reads or joins very much.",
-        "Ask for less, give it more time with `--timeout`, or make it a view, which is kept up to date.",
+        "Ask for less, or make it a view, which is kept up to date. More time by `seconds` over HTTP, `--timeout` or "
+        "`SET statement_timeout`, up to `query_seconds` in headrace.yaml, which is 60.",
+    ),
+    "query.memory": Remedy(
+        "The query makes or joins very much, or its answer is large.",
+        "Ask for less, make it a view, or set `api.memory`, and `psql.memory` for psql, in headrace.yaml.",
+    ),
+    "query.size": Remedy(
+        "The answer's rows are many, or its values large.",
+        "Ask for fewer rows, for less of them, or for a page at a time by `limit` and `offset`.",
     ),
     "query.failed": Remedy(
         "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
@@ -391,8 +404,8 @@ REMEDIES: dict[str, Remedy] = {
         "Change data at its source, and a view by `CREATE OR REPLACE VIEW`, or in its file and `headrace apply`.",
     ),
     "query.canceled": Remedy(
-        "The client cancelled it (Ctrl-C in psql), its `statement_timeout` was over, or the server ended.",
-        "Ask again, with a longer `statement_timeout` if that was it, or make it a view.",
+        "The client cancelled it (Ctrl-C in psql), or the server ended.",
+        "Ask again.",
     ),
     "psql.protocol": Remedy(
         "What connects is no client of PostgreSQL, or its message is longer than 16 MiB or comes out of order.",

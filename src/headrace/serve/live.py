@@ -1,9 +1,9 @@
 """Views as they change, followed once for all who follow them: whole steps, without gap or repeat.
 
-One thread reads every published step of the views that somebody follows, and spells it once. Each view has a ring of
-the latest changes; a reader is a place in it. So memory does not grow with the readers. One that is too slow for the
-ring gets the contents anew; one that comes back gets what it has missed, from the published files where the ring is too
-short for it.
+One thread reads every published step of the views that somebody follows, and spells it once. Each view, and each
+part of one that a filter takes, has a ring of the latest changes; a reader is a place in it. So memory does not grow
+with readers. One that is too slow for the ring gets the contents anew; one that comes back gets what it has missed,
+from the published files where the ring is too short for it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
+from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
 from headrace.serve.feed import weighted
 from headrace.serve.mirror import Mirror
@@ -35,6 +36,11 @@ SHARED_BYTES = (
     4 << 20
 )  # contents that take no more are spelled once for all who begin while the ring reaches back to it
 READERS = 4_096  # at once, of all views
+FILTERED = 256  # parts of views that are followed at once; each has a ring of its own, smaller by so much:
+SMALLER = 16
+
+# (a view, rows of it with ``_w``) -> those that a reader wants. Equal ones, by their hash, are followed once.
+Keep = Callable[[ViewSchema, pa.Table], pa.Table]
 
 Part = tuple[bytes, bool]  # the data of a part of a snapshot, and whether it is the last
 
@@ -62,24 +68,29 @@ class Live:
     def __init__(self, project: Path, mirror: Mirror, on_change: Callable[[str], None] = lambda view: None) -> None:
         self._project, self._mirror, self.on_change = project, mirror, on_change
         self._lock = threading.Lock()
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[tuple[str, Keep | None], _Followed] = {}
         self._catalog: Catalog | None = None
         self._wanted, self._closed = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self.readers = 0
 
-    def subscribe(self, view: str, after: int | None = None) -> Reader:
-        """A reader of a view: from the contents on, or from the commit ``after`` that it has.
+    def subscribe(self, view: str, after: int | None = None, keep: Keep | None = None) -> Reader:
+        """A reader of a view, or of those rows of it that ``keep`` gives: from the contents on, or from the commit
+        ``after`` that it has.
 
-        Raises ``view.unknown``, and ``wait.busy`` beyond ``READERS``.
+        Raises ``view.unknown``, and ``wait.busy`` beyond ``READERS`` and ``FILTERED``.
         """
         with self._lock:
             if self.readers >= READERS:
                 raise HeadraceError("wait.busy", f"{READERS} follow views already", next="try again later")
             catalog = self._opened()
-            followed = self._followed.get(view)
+            followed = self._followed.get((view, keep))
             if followed is None or followed.ended is not None:
-                followed = self._followed[view] = _Followed(catalog, view, self._mirror)
+                if keep is not None and sum(kept is not None for _, kept in self._followed) >= FILTERED:
+                    raise HeadraceError(
+                        "wait.busy", f"{FILTERED} parts of views are followed already", next="follow the whole view"
+                    )
+                followed = self._followed[view, keep] = _Followed(catalog, view, self._mirror, keep)
             followed.readers += 1
             self.readers += 1
         self._wanted.set()
@@ -89,8 +100,9 @@ class Live:
         with self._lock:
             followed.readers -= 1
             self.readers -= 1
-            if not followed.readers and self._followed.get(followed.view) is followed:
-                del self._followed[followed.view]
+            of = followed.view, followed.keep
+            if not followed.readers and self._followed.get(of) is followed:
+                del self._followed[of]
             if not self._followed:
                 self._wanted.clear()
 
@@ -175,7 +187,7 @@ class Reader:
                 pass
         while self._cursor is None:
             if self.commit is not None:
-                yield _event("behind", self.commit, reason=self._reason)
+                yield behind(self.commit, self._reason)
             feed, self.commit, parts = followed.contents()
             for part, last in parts:
                 yield Event("snapshot", self.commit, part, last)
@@ -218,7 +230,9 @@ class Reader:
 class _Followed:
     """A view that somebody follows: the changes of commits (``_floor``, ``_commit``] in a ring, numbered from 0 on."""
 
-    def __init__(self, catalog: Catalog, view: str, mirror: Mirror) -> None:
+    def __init__(self, catalog: Catalog, view: str, mirror: Mirror, keep: Keep | None) -> None:
+        self.keep, smaller = keep, 1 if keep is None else SMALLER
+        self._ring_bytes, self._shared_bytes = RING_BYTES // smaller, SHARED_BYTES // smaller
         self.view, self.readers, self.reason, self.bytes = view, 0, TOO_SLOW, 0
         self.ended: Exception | None = None
         self._catalog, self._mirror = catalog, mirror
@@ -248,7 +262,7 @@ class _Followed:
             for event in events or ():
                 self._ring.append(event)
                 self.bytes += len(event.data)
-            while len(self._ring) > 1 and (len(self._ring) > RING_EVENTS or self.bytes > RING_BYTES):
+            while len(self._ring) > 1 and (len(self._ring) > RING_EVENTS or self.bytes > self._ring_bytes):
                 left = self._ring.popleft()
                 self._first, self._floor, self.reason = self._first + 1, left.commit, TOO_SLOW
                 self.bytes -= len(left.data)
@@ -274,7 +288,8 @@ class _Followed:
             raise NotKept
         for step in steps:
             try:
-                found = [_change(at, delta) for at, delta in snapshot.of_step(catalog, record, step, commit)]
+                deltas = ((at, self._kept(record, d)) for at, d in snapshot.of_step(catalog, record, step, commit))
+                found = [_change(at, delta) for at, delta in deltas if delta.num_rows]
             except HeadraceError as error:
                 if error.code != "state.missing":
                     raise
@@ -339,11 +354,15 @@ class _Followed:
             if shared is not None and shared[0] == self._record.feed and shared[1] >= self._floor:
                 return shared[0], shared[1], iter(shared[2])
         for _ in range(snapshot.ATTEMPTS):
-            feed = snapshot.known(self._catalog, self.view).feed
+            record = snapshot.known(self._catalog, self.view)
             moment = self._mirror.moment([self.view])
-            if snapshot.known(self._catalog, self.view).feed == feed:
-                return feed, moment.commit, self._parts(feed, moment.commit, moment.contents[self.view].table())
+            if snapshot.known(self._catalog, self.view).feed == record.feed:
+                rows = self._kept(record, moment.contents[self.view].table())
+                return record.feed, moment.commit, self._parts(record.feed, moment.commit, rows)
         raise HeadraceError("state.missing", f"the view {self.view} changes faster than it can be read")
+
+    def _kept(self, record: ViewRecord, rows: pa.Table) -> pa.Table:
+        return rows if self.keep is None else self.keep(record.schema, rows)
 
     def _parts(self, feed: str, commit: int, rows: pa.Table) -> Iterator[Part]:
         """Spelled piece by piece, and kept for others if that is little. ``rows``: as ``Contents.table`` gives them."""
@@ -352,16 +371,20 @@ class _Followed:
             last, part = begin + PART_ROWS >= rows.num_rows, rows.slice(begin, PART_ROWS)
             spelled = _json(commit=commit, rows=weighted(part.filter(pc.greater(part[WEIGHT], 0))), last=last)
             size += len(spelled)
-            if size <= SHARED_BYTES:
+            if size <= self._shared_bytes:
                 kept.append((spelled, last))
             yield spelled, last
-        if size <= SHARED_BYTES:
+        if size <= self._shared_bytes:
             with self._lock:
                 self._shared = (feed, commit, kept)
 
 
 class NotKept(Exception):
     """Changes that are asked for are not kept any more, or are those of another version."""
+
+
+def behind(commit: int, reason: str) -> Event:
+    return _event("behind", commit, reason=reason)
 
 
 def _change(commit: int, delta: pa.Table) -> Event:

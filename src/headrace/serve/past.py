@@ -76,14 +76,14 @@ def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord
     name, last = record.schema.name, catalog.last_published()
     reached = snapshot.reached(catalog, record, last.upto if last else 0)
     if commit > reached:
-        raise _not_at(name, commit, f"it has reached commit {reached:,}", f"--at {reached}, or without --at")
+        raise _not_at(name, commit, f"it has reached commit {reached:,}", f"ask as of commit {reached:,}, or for now")
     if commit < record.created_commit:
         made = record.created_commit
         why = f"it was made, as it is defined now, at commit {made:,}"
-        raise NotPublished(_not_at(name, commit, why, f"--at {made}"), record.schema, commit)
+        raise NotPublished(_not_at(name, commit, why, f"ask as of commit {made:,}"), record.schema, commit)
     if inside is not None:
         why = f"one step took it from commit {inside.after:,} to {inside.upto:,}"
-        next = f"--at {inside.after} or --at {inside.upto}; `transactions: each` in headrace.yaml keeps every one apart"
+        next = f"ask as of commit {inside.after:,} or {inside.upto:,}; `transactions: each` keeps every one apart"
         raise NotPublished(_not_at(name, commit, why, next), record.schema, commit)
     try:
         step = snapshot.step_at(catalog, commit)
@@ -96,7 +96,7 @@ def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord
     changed = max((o.step for o in outputs if o.step < back), default=None)
     if changed is None or step > changed:
         at = _upto(catalog, back)
-        raise _not_at(name, commit, f"it had failed, and came back at commit {at:,}", f"--at {at}")
+        raise _not_at(name, commit, f"it had failed, and came back at commit {at:,}", f"ask as of commit {at:,}")
 
 
 def _upto(catalog: Catalog, number: int) -> int:

@@ -5,31 +5,47 @@ Every answer is of one commit. Record: docs/decisions/0026-serving.md.
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
-import orjson
 import pyarrow as pa
 
 from headrace.catalog.store import ViewRecord
 from headrace.formats.csv_rows import json_value
 from headrace.formats.types import duckdb as duckdb_types
-from headrace.formats.types.arrow import YEAR_MONTH, to_arrow
+from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.formats.types.json import ColumnRefused, column, nearest, shown
+from headrace.model import bounds
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
-from headrace.model.schema import Column
-from headrace.serve.contents import Contents
+from headrace.model.schema import Column, ViewSchema
+from headrace.serve import apart
+from headrace.serve.asking import Asked, Asking
+from headrace.serve.database import (
+    UNASKED,
+    Limits,
+    admitted,
+    as_duckdb,
+    database,
+    define,
+    end,
+    in_bytes,
+    locked,
+    opened,
+    run,
+)
 from headrace.serve.mirror import Mirror, Moment
 from headrace.serve.series import SLOTS, Series, statement
 
-BATCH_ROWS = 8_192  # of an answer that is fetched piece by piece
 OPERATORS = {
     "eq": "=", "neq": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "like": "LIKE", "ilike": "ILIKE",
     "in": "IN", "is": "IS",
@@ -43,7 +59,7 @@ TIMES = {
 }
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 NUMBERS = (*WHOLE, "float", "double", "decimal")
-CATALOGUES = ("information_schema", "pg_catalog")
+THREADS = 2  # of DuckDB's for one question
 _ROWS = "headrace_rows_"  # what a relation's rows are registered as
 
 
@@ -80,14 +96,6 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Of an answer's rows, and of the seconds that it may take."""
-
-    rows: int = 10_000
-    seconds: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """``more``: there are more rows than were asked for; ``stale``: why a view that was read stays behind."""
 
@@ -110,10 +118,7 @@ class Session:
 
     def load(self, relations: Iterable[Described]) -> int:
         """Make these views of the connection; the commit. Raises what ``Mirror.moment`` does."""
-        wanted = [relation for relation in relations if relation.name not in self._loaded]
-        views = [relation.name for relation in wanted if relation.kind == "view"]
-        tables = [relation.name for relation in wanted if relation.kind == "table"]
-        moment = self.mirror.moment(views, tables, self.commit)
+        moment = _moment(self.mirror, [each for each in relations if each.name not in self._loaded], self.commit)
         for name, contents in moment.contents.items():
             define(self.connection, name, contents, f"{_ROWS}{len(self._loaded)}")
             self._loaded.add(name)
@@ -123,9 +128,9 @@ class Session:
 
 
 @contextmanager
-def opened(project: Path) -> Iterator[Questions]:
+def questions_of(project: Path, memory: str = "512MB") -> Iterator[Questions]:
     """Those of the project in a folder, whether it runs or not, for as long as the block."""
-    questions = Questions(Mirror(project))
+    questions = Questions(Mirror(project), memory)
     try:
         yield questions
     finally:
@@ -133,14 +138,26 @@ def opened(project: Path) -> Iterator[Questions]:
 
 
 class Questions:
-    """Asked by any thread. ``memory``: what DuckDB may use for all questions together, ``256MB``."""
+    """Asked by any thread. ``memory``: what DuckDB may use for all SELECTs together, and for all else, ``256MB``.
 
-    def __init__(self, mirror: Mirror, memory: str = "512MB", threads: int = 2) -> None:
-        self.mirror = mirror
-        self._database = database(memory, threads)
+    ``seconds``: the most that one may take.
+    ``asking`` answers SELECTs where this process has other threads; without it they are answered by copies of this one.
+    """
+
+    def __init__(
+        self, mirror: Mirror, memory: str = "512MB", seconds: float = bounds.SECONDS, asking: Asking | None = None
+    ) -> None:
+        self.mirror, self.seconds, self._memory, self._asking = mirror, seconds, memory, asking
+        self._lock = threading.Lock()
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._copied: duckdb.DuckDBPyConnection | None = None
 
     def close(self) -> None:
-        self._database.close()
+        if self._asking is not None:
+            self._asking.close()
+        for connection in (self._database, self._copied):
+            if connection is not None:
+                end(connection)
         self.mirror.close()
 
     def relations(self) -> list[Described]:
@@ -161,8 +178,7 @@ class Questions:
         """The row with this key; none: an empty table. Raises ``query.filter``, ``view.unknown``, ``view.not_at``."""
         relation = self.described(name)
         _check_key(relation, key)
-        views, tables = ([relation.name], []) if relation.kind == "view" else ([], [relation.name])
-        return _found(relation, key, self.mirror.moment(views, tables, at))
+        return _found(relation, key, _moment(self.mirror, [relation], at))
 
     def row_at_hand(self, name: str, key: Mapping[str, Any]) -> Answer | None:
         """As ``row``, where nobody is kept waiting for it: see ``Mirror.at_hand``. ``name`` in the view's own case."""
@@ -173,7 +189,7 @@ class Questions:
         _check_key(relation, key)
         return _found(relation, key, found[1])
 
-    def rows(self, name: str, question: Rows, at: int | None = None, limits: Limits = Limits()) -> Answer:
+    def rows(self, name: str, question: Rows, at: int | None = None, limits: Limits = UNASKED) -> Answer:
         """Raises ``query.filter``, ``query.timeout``, ``view.unknown``, ``view.not_at``."""
         relation = self.described(name)
         conditions, values = _conditions(relation, question.filters)
@@ -193,9 +209,14 @@ class Questions:
             table, more = run(session.connection, text, values, replace(limits, rows=question.limit))
         return Answer(commit, table, more, session.stale)
 
+    def keeping(self, name: str, filters: tuple[Filter, ...]) -> Keeping:
+        """What takes those of a view's rows that all filters take. Raises ``query.filter``, ``view.unknown``."""
+        _conditions(self.described(name), filters)
+        return Keeping(self, filters)
+
     def series(
         self, name: str, question: Series, filters: Sequence[Filter] = (), at: int | None = None,
-        limits: Limits = Limits(),
+        limits: Limits = UNASKED,
     ) -> Answer:  # fmt: skip
         """One value for each bucket of time: ``time``, the columns of ``by``, ``value``, and ``before`` where it is
         compared. Raises what ``rows`` does, and ``api.request`` for more buckets than are told."""
@@ -213,29 +234,85 @@ class Questions:
         return Answer(commit, table, more, session.stale)
 
     def ask(
-        self, sql: str, parameters: Sequence[Any] = (), limits: Limits = Limits(), at: int | None = None,
+        self, sql: str, parameters: Sequence[Any] = (), limits: Limits = UNASKED, at: int | None = None,
         may_read: Callable[[str], bool] = lambda name: True,
     ) -> Answer:  # fmt: skip
         """One SELECT in DuckDB's dialect over tables and views, at the frontier or at a commit.
 
-        ``may_read``: which relations are known to who asks.
-        Raises ``sql.syntax``, ``sql.refused``, ``sql.unknown_relation``, ``query.timeout``, ``query.failed``.
+        ``may_read``: which relations are known to who asks. It has a process of its own, which ends when it takes too
+        long or too much memory. Raises ``sql.syntax``, ``sql.refused``, ``sql.unknown_relation``, ``query.timeout``,
+        ``query.memory``, ``query.size``, ``query.failed``.
         """
-        known = {relation.name.lower(): relation for relation in self.relations() if may_read(relation.name)}
-        with self.session(at) as session:
-            names = admitted(session.connection, sql, known.keys())
-            commit = session.load(known[name] for name in names)
-            table, more = run(session.connection, sql, parameters, limits)
-        return Answer(commit, table, more, session.stale)
+        known = frozenset(relation.name for relation in self.relations() if may_read(relation.name))
+        asked = Asked(sql, tuple(parameters), limits, at, known, time.monotonic() + limits.seconds)
+        answer = self._asking.ask(asked) if self._asking is not None else self._beside(asked)
+        if answer is not None:
+            found: Answer = answer
+            return found
+        if time.monotonic() >= asked.end:
+            raise bounds.timeout(limits.seconds)
+        raise bounds.memory("the process that ran it has ended")
+
+    def begin(self, asked: Asked, stream: socket.socket) -> int:
+        """Have it answered on the stream, see ``apart.begin``. Raises what is wrong with it."""
+        known = {relation.name.lower(): relation for relation in self.relations() if relation.name in asked.known}
+        with self._lock:
+            self._copied = self._copied or opened(self._memory)
+        connection = self._copied.cursor()
+        names = admitted(connection, asked.sql, known.keys())
+        moment = _moment(self.mirror, [known[name] for name in names], asked.at)
+
+        def answer() -> Answer:
+            locked(connection, THREADS)
+            for name, contents in moment.contents.items():
+                define(connection, name, contents, f"{_ROWS}{name}")
+            table, more = run(connection, asked.sql, asked.parameters, asked.limits)
+            return Answer(moment.commit, table, more, dict(moment.stale))
+
+        return apart.begin(answer, stream, asked.end - time.monotonic(), in_bytes(self._memory))
+
+    def _beside(self, asked: Asked) -> Any:
+        here, there = socket.socketpair()
+        with here:
+            with there:
+                number = self.begin(asked, there)
+            found = apart.answer(here, asked.end)
+        os.waitpid(number, 0)
+        return found
 
     @contextmanager
     def session(self, at: int | None = None) -> Iterator[Session]:
         """On a connection of its own, at the frontier when the first relation is loaded, or at a commit."""
-        connection = self._database.cursor()
+        with self._lock:
+            self._database = self._database or database(self._memory, THREADS)
+            connection = self._database.cursor()
         try:
             yield Session(self.mirror, connection, at)
         finally:
             connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Rows of a view that filters take, of its contents or of a delta: see ``live.Keep``."""
+
+    questions: Questions = field(compare=False)
+    filters: tuple[Filter, ...]
+
+    def __call__(self, schema: ViewSchema, rows: pa.Table) -> pa.Table:
+        """Raises ``query.filter`` where they are of columns that the view has not any more."""
+        conditions, values = _conditions(Described(schema.name, "view", schema.columns, schema.key), self.filters)
+        text = compose("SELECT {conditions} FROM {rows}", conditions=conditions, rows=identifier(_ROWS))
+        with self.questions.session() as session:
+            session.connection.register(_ROWS, as_duckdb(rows))
+            taken, _ = run(session.connection, text, values, Limits(rows.num_rows, self.questions.seconds))
+        return rows.filter(taken.column(0).combine_chunks())
+
+
+def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None) -> Moment:
+    """What these hold. Raises what ``Mirror.moment`` does."""
+    views, tables = ([each.name for each in relations if each.kind == kind] for kind in ("view", "table"))
+    return mirror.moment(views, tables, at)
 
 
 def _of_view(record: ViewRecord) -> Described:
@@ -259,124 +336,6 @@ def _check_key(relation: Described, key: Mapping[str, Any]) -> None:
 def _found(relation: Described, key: Mapping[str, Any], moment: Moment) -> Answer:
     found = moment.contents[relation.name].find({n: typed(relation, n, value) for n, value in key.items()})
     return Answer(moment.commit, found.drop_columns(WEIGHT), False, moment.stale)
-
-
-def database(memory: str, threads: int, dialect: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
-    """A database in memory that reaches nothing: no file, no network, no variable of this process, no setting.
-
-    ``dialect``: settings of DuckDB's that say what SQL means.
-    """
-    connection = duckdb.connect(":memory:")
-    for name, value in (dialect or {}).items():
-        connection.execute(compose("SET GLOBAL {name} = {value}", name=name, value=f"'{value}'"))
-    for name, value in {
-        "memory_limit": memory, "threads": threads, "TimeZone": "UTC", "python_enable_replacements": False,
-        "autoinstall_known_extensions": False, "autoload_known_extensions": False, "enable_external_access": False,
-        "lock_configuration": True,
-    }.items():  # fmt: skip
-        connection.execute(compose("SET {name} = {value}", name=name, value=f"'{value}'"))
-    return connection
-
-
-def define(connection: duckdb.DuckDBPyConnection, name: str, contents: Contents, registered: str) -> None:
-    """A relation's rows as a view of the connection, each row as often as it is there."""
-    connection.register(registered, as_duckdb(contents.table()))
-    columns = ", ".join(identifier(name) for name in contents.schema.names)
-    copies = f", range({identifier(WEIGHT)})" if contents.repeated else ""
-    connection.execute(
-        compose(
-            "CREATE OR REPLACE TEMP VIEW {name} AS SELECT {columns} FROM {rows}{copies} WHERE {weight} > 0",
-            name=identifier(name), columns=columns, rows=identifier(registered), copies=copies,
-            weight=identifier(WEIGHT),
-        )
-    )  # fmt: skip
-
-
-def as_duckdb(table: pa.Table) -> pa.Table:
-    """Rows with intervals as DuckDB takes them for its own."""
-    for place, field in enumerate(table.schema):
-        if field.type == YEAR_MONTH:
-            table = table.set_column(place, field.name, duckdb_types.intervals(table.column(place)))
-    return table
-
-
-def admitted(connection: duckdb.DuckDBPyConnection, sql: str, known: Collection[str]) -> list[str]:
-    """The relations that one SELECT reads, in lower case. Raises what is wrong with it."""
-    read, defined = reads(parsed(connection, sql))
-    unknown = sorted(read - defined - set(known))
-    if unknown:
-        raise HeadraceError(
-            "sql.unknown_relation", f"there is no view or table '{unknown[0]}'", next=nearest(unknown[0], sorted(known))
-        )
-    return sorted(read & set(known))
-
-
-_DIALECT = 'one SELECT in DuckDB\'s SQL; `headrace sql`, and "engine": "spark" over HTTP, take Spark\'s'
-
-
-def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``."""
-    ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    found: dict[str, Any] = orjson.loads(text)
-    if found["error"] and found["error_type"] == "parser":
-        place = int(found.get("position") or 0)
-        line = sql.count("\n", 0, place) + 1
-        column = place - sql.rfind("\n", 0, place)
-        raise HeadraceError("sql.syntax", found["error_message"], where=f"line {line}, column {column}", next=_DIALECT)
-    if found["error"] or len(found["statements"]) != 1:
-        raise HeadraceError(
-            "sql.refused", "only one SELECT can be asked" if sql.strip() else "there is no SQL text",
-            why="here is read and nothing else",
-            next="SELECT ... FROM a view or a table of the project; CREATE, DROP and SHOW by psql or `headrace sql`",
-        )  # fmt: skip
-    statement: dict[str, Any] = found["statements"][0]
-    return statement
-
-
-def reads(statement: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """(the relations that a parsed SELECT reads, what its WITH defines), in lower case."""
-    read, defined = set[str](), set[str]()
-    _names(statement, read, defined)
-    return read, defined
-
-
-def _names(part: Any, read: set[str], defined: set[str]) -> None:
-    """What a parsed query reads, and what its WITH defines; DuckDB's catalogue is no part of the project."""
-    if isinstance(part, list):
-        for each in part:
-            _names(each, read, defined)
-    elif isinstance(part, dict):
-        if part.get("type") == "BASE_TABLE" and part["schema_name"] not in CATALOGUES:
-            read.add(part["table_name"].lower())
-        defined |= {entry["key"].lower() for entry in (part.get("cte_map") or {}).get("map", ())}
-        for each in part.values():
-            _names(each, read, defined)
-
-
-def run(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], limits: Limits
-) -> tuple[pa.Table, bool]:
-    """(rows, whether there are more) of a SELECT, fetched as far as they are wanted."""
-    timer = threading.Timer(limits.seconds, connection.interrupt)
-    timer.start()
-    try:
-        reader = connection.sql(sql, params=list(parameters) or None).to_arrow_reader(min(BATCH_ROWS, limits.rows + 1))
-        batches, count = list[pa.RecordBatch](), 0
-        while count <= limits.rows and (batch := next(reader, None)) is not None:
-            batches.append(batch)
-            count += batch.num_rows
-        return pa.Table.from_batches(batches, reader.schema).slice(0, limits.rows), count > limits.rows
-    except duckdb.InterruptException:
-        raise HeadraceError(
-            "query.timeout", f"the query took more than {limits.seconds:g} seconds, and was ended",
-            next="ask for less, allow it more time, or make it a view: it is kept up to date then",
-        ) from None  # fmt: skip
-    except duckdb.Error as error:
-        raise _of_duckdb(error) from None
-    except pa.ArrowException as error:  # values deeper than it has
-        raise HeadraceError("query.failed", f"the answer cannot be told: {error}") from None
-    finally:
-        timer.cancel()
 
 
 def typed(relation: Described, name: str, value: Any) -> pa.Scalar:
@@ -463,16 +422,3 @@ def _column(relation: Described, name: str) -> Column:
 
 def _refused(what: str, why: str, next: str) -> HeadraceError:
     return HeadraceError("query.filter", what, why=why, next=next)
-
-
-def _of_duckdb(error: duckdb.Error) -> HeadraceError:
-    """DuckDB's message without the name of its kind; the columns that it offers are what comes next."""
-    text = str(error).split("\n\nLINE", 1)[0].strip().partition(" Error: ")[2] or str(error)
-    what, _, near = text.replace("\n", " ").partition("Candidate bindings: ")
-    if isinstance(error, duckdb.PermissionException):
-        return HeadraceError(
-            "sql.refused", "a query reads the views and tables of the project, and no file or address",
-            why=what.strip(), next="bring the file in by a source of type files, and ask for its table",
-        )  # fmt: skip
-    hint = f"columns near to it: {near.strip()}" if near else "`--engine spark` has the functions and types of Spark"
-    return HeadraceError("query.failed", what.strip(), next=hint)

@@ -39,6 +39,8 @@ STATUS = {
     "sql.syntax": 400,
     "sql.refused": 400,
     "query.filter": 400,
+    "query.bounds": 400,
+    "query.size": 413,
     "query.failed": 400,
     "query.timeout": 504,
     "search.query": 400,

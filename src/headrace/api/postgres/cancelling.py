@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.api.postgres import sqlstate
+from headrace.model import bounds
 from headrace.model.errors import HeadraceError
 
 
@@ -15,15 +16,15 @@ class Cancelling:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._why: str | None = None
+        self._why: HeadraceError | None = None
         self._interrupt: Callable[[], None] | None = None
 
     @property
     def canceled(self) -> bool:
         return self._why is not None
 
-    def cancel(self, why: str) -> None:
-        """End the statement that is running, if one is."""
+    def cancel(self, why: HeadraceError) -> None:
+        """End the statement that is running, if one is, with this error."""
         with self._lock:
             if self._interrupt is not None:
                 self._why = why
@@ -31,17 +32,19 @@ class Cancelling:
 
     @contextmanager
     def running(self, timeout_s: float) -> Iterator[None]:
-        """The statement runs within; it ends by itself after that time, unless it is 0. Raises ``query.canceled``."""
+        """The statement runs within; it ends by itself after that time, unless it is 0. Raises ``query.timeout``, and
+        what ``cancel`` was given.
+        """
         with self._lock:
             self._why, self._interrupt = None, _nothing
-        timer = threading.Timer(timeout_s, self.cancel, ["it took longer than statement_timeout"])
+        timer = threading.Timer(timeout_s, self.cancel, [bounds.timeout(timeout_s)])
         if timeout_s:
             timer.start()
         try:
             yield
         except Exception as error:
             if sqlstate.of_duckdb(error) == sqlstate.CANCELED:
-                raise _canceled(self._why or "it was interrupted") from error
+                raise (self._why or canceled("it was interrupted")) from error
             raise
         finally:
             timer.cancel()
@@ -49,20 +52,20 @@ class Cancelling:
                 self._interrupt = None
 
     def runs(self, interrupt: Callable[[], None]) -> None:
-        """What ends the part of the statement that begins now. Raises ``query.canceled``."""
+        """What ends the part of the statement that begins now. Raises what it was ended with."""
         with self._lock:
             self._interrupt = interrupt
         self.check()
 
     def check(self) -> None:
-        """Raises ``query.canceled``."""
+        """Raises what it was ended with."""
         if self._why is not None:
-            raise _canceled(self._why)
+            raise self._why
 
 
 def _nothing() -> None:
     """Nothing runs yet that could be interrupted: the next check tells."""
 
 
-def _canceled(why: str) -> HeadraceError:
+def canceled(why: str) -> HeadraceError:
     return HeadraceError("query.canceled", "the statement was ended", why=why)

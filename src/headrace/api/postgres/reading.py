@@ -21,7 +21,8 @@ from headrace.formats.types.json import nearest
 from headrace.governance.principal import Principal
 from headrace.model.errors import HeadraceError
 from headrace.serve.contents import Contents
-from headrace.serve.questions import Described, Questions, database, define, parsed, reads
+from headrace.serve.database import database, define, end, parsed, reads
+from headrace.serve.questions import Described, Questions
 
 BATCH_ROWS = 8_192  # of a result are fetched and sent at a time
 # As PostgreSQL has it and DuckDB has not: whole numbers divide to whole numbers, NULL is greater than any value.
@@ -61,7 +62,7 @@ class Reader:
         catalogue.install(self._database, project)
 
     def close(self) -> None:
-        self._database.close()
+        end(self._database)
 
     def connection(self) -> duckdb.DuckDBPyConnection:
         return self._database.cursor()

@@ -33,7 +33,7 @@ from pygwire.messages import (
 )
 
 from headrace.api.postgres import sqlstate, statements, values
-from headrace.api.postgres.cancelling import Cancelling
+from headrace.api.postgres.cancelling import Cancelling, canceled
 from headrace.api.postgres.defining import Defining
 from headrace.api.postgres.opened import Opened, Prepared
 from headrace.api.postgres.pending import Pending
@@ -62,7 +62,7 @@ class Session:
     ) -> None:  # fmt: skip
         self._wire, self._reader, self._asker, self._number, self._folder = wire, reader, asker, number, folder
         self._defining = defining
-        self._settings = Settings(asker.user)
+        self._settings = Settings(asker.user, reader.questions.seconds)
         for name, value in parameters.items():
             if name not in ("user", "database", "options", "replication") and not name.startswith("_pq_."):
                 self._settings.set(name, value)
@@ -92,7 +92,7 @@ class Session:
 
     def cancel(self, why: str = "the client asked for it") -> None:
         """End the statement that is running, if one is."""
-        self._cancelling.cancel(why)
+        self._cancelling.cancel(canceled(why))
 
     def stop(self) -> None:
         """End it: the server ends."""
@@ -415,7 +415,7 @@ class Session:
             source = self._ask(statement.source.tokens, opened.prepared.declared, opened.bound)
         portal = Portal(source)
         try:
-            with self._running():
+            with self._running(portal):
                 self._cancelling.runs(portal.interrupt)
                 portal.copy(self._wire, statement, self._cancelling.check)
         finally:
@@ -430,12 +430,14 @@ class Session:
         self._done("DEALLOCATE" if name else "DEALLOCATE ALL")
 
     def _send(self, portal: Portal, most: int) -> None:
-        with self._running():
+        with self._running(portal):
             self._cancelling.runs(portal.interrupt)
             portal.send(self._wire, most, self._cancelling.check)
 
-    def _running(self) -> AbstractContextManager[None]:
-        return self._cancelling.running(self._settings.timeout_s)
+    def _running(self, portal: Portal | None = None) -> AbstractContextManager[None]:
+        """A subscription has no end but one that the client has set."""
+        follows = portal is not None and isinstance(portal.source, Subscription)
+        return self._cancelling.running(self._settings.own_timeout_s if follows else self._settings.timeout_s)
 
     # ---- what they share
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from headrace.model import bounds
 from headrace.model.errors import HeadraceError
 
 SERVER_VERSION = "16.0 (Headrace)"  # whose catalogue is shown, for clients that ask for it by version
@@ -21,7 +22,7 @@ _DEFAULTS = {
     "in_hot_standby": "off",
     "is_superuser": "off", "session_authorization": "", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
     "TimeZone": "UTC", "integer_datetimes": "on", "standard_conforming_strings": "on", "search_path": "public",
-    "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0", "transaction_timeout": "0", "extra_float_digits": "1",
     "transaction_isolation": "repeatable read", "default_transaction_isolation": "repeatable read",
     "default_transaction_deferrable": "off", "bytea_output": "hex", "client_min_messages": "notice",
@@ -44,10 +45,11 @@ _UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000,
 
 
 class Settings:
-    """Of one connection, by PostgreSQL's names in any case."""
+    """Of one connection, by PostgreSQL's names in any case. ``seconds``: the most that a statement may take."""
 
-    def __init__(self, user: str) -> None:
-        self._defaults = {**_DEFAULTS, "session_authorization": user}
+    def __init__(self, user: str, seconds: float) -> None:
+        self._seconds, most_ms = seconds, str(round(seconds * 1000))
+        self._defaults = {**_DEFAULTS, "session_authorization": user, "statement_timeout": most_ms}
         self._values = dict(self._defaults)
 
     def reported(self) -> dict[str, str]:
@@ -64,7 +66,10 @@ class Settings:
         return written, self._values[written]
 
     def set(self, name: str, value: str | None) -> tuple[str, str] | None:
-        """Set one, None: to its default; (name, value) of a reported one that has changed. Raises ``psql.setting``."""
+        """Set one, None: to its default; (name, value) of a reported one that has changed.
+
+        Raises ``psql.setting``, ``query.bounds``.
+        """
         written = _WRITTEN.get(name.lower(), name)
         if written not in self._defaults and "." not in written:
             raise _unknown(name)
@@ -77,7 +82,8 @@ class Settings:
                 )
             return None
         if written == "statement_timeout" and value is not None:
-            value = str(_milliseconds(value))
+            value = str(_milliseconds(value)) if _milliseconds(value) else None  # 0: no bound but that of the project
+            bounds.within(int(value or 1) / 1000, self._seconds, "statement_timeout, in seconds:")
         before = self._values.get(written)
         self._values[written] = self._defaults.get(written, "") if value is None else value
         changed = before != self._values[written]
@@ -88,8 +94,14 @@ class Settings:
 
     @property
     def timeout_s(self) -> float:
-        """Of a statement; 0: none."""
+        """Of a statement."""
         return int(self._values["statement_timeout"]) / 1000
+
+    @property
+    def own_timeout_s(self) -> float:
+        """That which the client has set; 0: none."""
+        default = self._values["statement_timeout"] == self._defaults["statement_timeout"]
+        return 0.0 if default else self.timeout_s
 
 
 def _milliseconds(value: str) -> int:

@@ -14,7 +14,8 @@ from headrace.formats.types.duckdb import compose, identifier
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
-from headrace.serve.questions import Described, as_duckdb
+from headrace.serve.database import as_duckdb
+from headrace.serve.questions import Described
 
 COMMIT, DIFF = "headrace_commit", "headrace_diff"
 _CHANGES = "headrace_changes"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from headrace.api import asked
 from headrace.api.bells import Bells
 from headrace.api.project import Served, served
 from headrace.model.errors import HeadraceError
@@ -31,10 +32,15 @@ EVENT_STREAM = "text/event-stream"
 async def changes(
     project: Project,
     name: str,
+    pairs: asked.Pairs,
     last_event_id: Annotated[str | None, Header(description="A commit: go on after it")] = None,
     after: Annotated[int | None, Query(ge=0, description="The same, of a client that cannot set a header")] = None,
 ) -> StreamingResponse:
-    """An event's `id` is its commit. A reader that is too slow gets `behind`, then the contents anew."""
+    """An event's `id` is its commit. A reader that is too slow gets `behind`, then the contents anew.
+
+    Any other parameter is a filter, as of rows: `column=op.value`. A row that begins to pass, or ceases to, comes or
+    goes.
+    """
     since = _commit(last_event_id) if last_event_id else after
     relation = await run_in_threadpool(project.questions.described, name)
     if relation.kind == "table":
@@ -42,22 +48,32 @@ async def changes(
             "view.unknown", f"{relation.name} is a table, and views are followed",
             next=f"GET /api/feeds/{relation.name}/transactions, or make a view of it",
         )  # fmt: skip
-    reader = await run_in_threadpool(project.live.subscribe, relation.name, since)
+    filters = asked.filters(pairs, asked.CHANGES)
+    keep = await run_in_threadpool(project.questions.keeping, relation.name, filters) if filters else None
+    reader = await run_in_threadpool(project.live.subscribe, relation.name, since, keep)
+    return stream(followed(reader, project.bells, relation.name))
+
+
+def stream(events: AsyncIterator[bytes]) -> StreamingResponse:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass it on as it comes
-    return StreamingResponse(_followed(reader, project.bells, relation.name), 200, headers, EVENT_STREAM)
+    return StreamingResponse(events, 200, headers, EVENT_STREAM)
 
 
-async def _followed(reader: Reader, bells: Bells, view: str) -> AsyncIterator[bytes]:
-    """Until the client leaves, or the view is gone."""
+async def followed(
+    reader: Reader, bells: Bells, view: str, over: Callable[[], bool] = lambda: False
+) -> AsyncIterator[bytes]:
+    """Until the client leaves, the view is gone, or ``over`` says so, which is asked once a second at least."""
     with reader:
         idle_s = 0.0
         while True:
+            if await run_in_threadpool(over):
+                return
             bell = bells.bell(view)
             try:
                 news = reader.next()
                 if news is None:
                     async for event in iterate_in_threadpool(reader.begin()):
-                        for piece in _pieces([event]):
+                        for piece in pieces([event]):
                             yield piece
                     continue
             except HeadraceError:
@@ -73,14 +89,14 @@ async def _followed(reader: Reader, bells: Bells, view: str) -> AsyncIterator[by
                 news = [progress] if progress is not None else []
             if news:
                 idle_s = 0.0
-                for piece in _pieces(news):
+                for piece in pieces(news):
                     yield piece
             elif idle_s >= PING_S:
                 idle_s = 0.0
                 yield b": \n\n"
 
 
-def _pieces(events: list[Event]) -> list[bytes]:
+def pieces(events: list[Event]) -> list[bytes]:
     """Small events together, large ones in pieces."""
     sent = b"".join(b"event: %b\n%bdata: %b\n\n" % (event.kind.encode(), _id(event), event.data) for event in events)
     return [sent[at : at + PIECE_BYTES] for at in range(0, len(sent), PIECE_BYTES)]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
 from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
+from headrace.api.routes import changes
 from headrace.api.who import Asking, asking
 from headrace.catalog import searches
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
+from headrace.serve.live import Reader, behind
 
 router = APIRouter(tags=["queries"])
 Project = Annotated[Served, Depends(served)]
@@ -83,19 +88,56 @@ def matches(
     at: Annotated[str | None, Query(description=f"As of {HINT}; without it now")] = None,
     limit: Annotated[int, Query(ge=0, le=answers.ROWS_MAX["json"])] = asked.ROWS,
 ) -> Response:
-    from headrace.serve.search.watched import changes, matched
+    from headrace.serve.search import watched
 
     _known(who, project, query)
     stored = searches.find(project.path, query)
     relation = project.questions.described(stored.view)
-    commit, schema, found = matched(project.path, relation.name, stored, asked.at(project.questions.mirror, at))
-    told = changes(found.slice(0, limit))
+    commit, schema, found = watched.matched(project.path, relation.name, stored, asked.at(project.questions.mirror, at))
+    told = watched.changes(found.slice(0, limit))
     return answers.json({
         "query": stored.name, "view": schema.name, "version": schema.version, "commit": commit,
         "columns": [{"name": column.name, "type": column.type} for column in schema.columns],
         "total": sum(found["_w"].to_pylist()),
         "matches": [{"copies": each["weight"], "row": each["row"]} for each in told],
     })  # fmt: skip
+
+
+@router.get(
+    "/queries/{query}/changes",
+    summary="The rows that one matches, then every change of them: server-sent events",
+    responses={200: {"content": {changes.EVENT_STREAM: {}}, "description": "snapshot, change, progress and behind"}},
+)
+def follow(who: Who, project: Project, query: str) -> StreamingResponse:
+    """Events as of a view's changes. Who comes back gets all that it matches; so does everybody once it is changed."""
+    from headrace.serve.search.matching import Matched
+    from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
+
+    stored = _known(who, project, query)
+    found = checked(project.path, stored)
+    return changes.stream(_followed(project, found, project.live.subscribe(found.view, None, Matched(found.query))))
+
+
+async def _followed(project: Served, stored: StoredQuery, reader: Reader) -> AsyncIterator[bytes]:
+    """Until the client leaves, the view is gone, or the query is."""
+    from headrace.serve.search.matching import Matched
+
+    def now() -> StoredQuery | None:
+        return searches.StoredQueries(project.path).read()[0].get(stored.name)
+
+    def is_another() -> bool:
+        return now() != written
+
+    written = await run_in_threadpool(now)
+    while written is not None:
+        async for piece in changes.followed(reader, project.bells, stored.view, is_another):
+            yield piece
+        written = await run_in_threadpool(now)
+        if written is None or written.view.lower() != stored.view.lower():
+            return
+        reader = await run_in_threadpool(project.live.subscribe, stored.view, None, Matched(written.query))
+        for piece in changes.pieces([behind(reader.commit or 0, "the query is another now")]):
+            yield piece
 
 
 def _known(who: Asking, project: Served, name: str) -> StoredQuery:

@@ -8,17 +8,19 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 
 from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.governance.roles import Action
+from headrace.model import bounds
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import described, written
-from headrace.serve.questions import Answer, Described, Limits
+from headrace.serve.database import Limits
+from headrace.serve.questions import Answer, Described
 from headrace.serve.series import Fill
 
 router = APIRouter(tags=["views"])
@@ -26,7 +28,7 @@ Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[str | None, Query(description=f"As of {HINT}; without it now", examples=["4711"])]
-SECONDS_MAX = 60.0
+SECONDS = 10.0  # of a query, unless it says how many
 AT_ONCE = 8  # queries by SQL and by time, and large pages; more are told to come back: they take no thread from others
 PAGE_ROWS = 1_000  # a larger page is one of them: all its rows are held until it is made
 _running = threading.BoundedSemaphore(AT_ONCE)
@@ -74,8 +76,8 @@ def versions(project: Project, name: Name) -> Response:
     "/views/{name}/rows", responses={200: {"model": shapes.Rows}}, summary="Rows by filter, in an order, a page of them"
 )
 def rows(
-    request: Request,
     who: Who,
+    pairs: asked.Pairs,
     project: Project,
     name: Name,
     order: Annotated[str | None, Query(description="a.desc,b", examples=["total.desc,region"])] = None,
@@ -86,9 +88,10 @@ def rows(
     format: answers.Format = "json",
 ) -> Response:
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
-    question = asked.rows(request.query_params.multi_items(), _within(limit, format), offset)
+    limits = _limits(project, limit, format)
+    question = asked.rows(pairs, limits.rows, offset)
     with nullcontext() if limit <= PAGE_ROWS else _of_few():
-        found = project.questions.rows(name, question, asked.at(project.questions.mirror, at))
+        found = project.questions.rows(name, question, asked.at(project.questions.mirror, at), limits)
         return answers.table(_told(who, found), format)
 
 
@@ -98,8 +101,8 @@ def rows(
     summary="One value for each bucket of time, empty ones filled, beside that of the period before",
 )
 def series(
-    request: Request,
     who: Who,
+    pairs: asked.Pairs,
     project: Project,
     name: Name,
     time: Annotated[str, Query(description="The column of the time", examples=["at"])],
@@ -119,18 +122,22 @@ def series(
 ) -> Response:
     """Any other parameter is a filter, as of rows: `column=op.value`."""
     question = written.series(time, every, value, written.words("by", by), fill, compare, zone, begin, end)
-    filters = asked.filters(request.query_params.multi_items(), asked.SERIES)
-    limits = Limits(_within(limit, format))
+    filters = asked.filters(pairs, asked.SERIES)
+    limits = _limits(project, limit, format)
     with _of_few():
         found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
         return answers.table(_told(who, found), format)
 
 
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
-def row(request: Request, project: Project, name: Name) -> Response:
-    """The key's columns are the parameters: `?id=7`."""
-    key = dict(request.query_params)
-    found = project.questions.row(name, key)
+def row(pairs: asked.Pairs, project: Project, name: Name, at: At = None) -> Response:
+    """The key's columns are the parameters: `?id=7`; one of them may be called `at`."""
+    key, relation = dict(pairs), project.questions.described(name)
+    as_of = None
+    if "at" not in relation.key:
+        key.pop("at", None)
+        as_of = asked.at(project.questions.mirror, at)
+    found = project.questions.row(name, key, as_of)
     if not found.table.num_rows:
         spelled = ", ".join(f"{column} = {value}" for column, value in key.items())
         raise HeadraceError("row.unknown", f"{name} has no row with {spelled}", why=f"as of commit {found.commit:,}")
@@ -165,16 +172,19 @@ class Asked(BaseModel, extra="forbid"):
     limit: int = Field(default=1_000, ge=0, le=answers.ROWS_MAX["arrow"])
     at: int | str | None = Field(default=None, description=f"As of {HINT}; without it now", examples=[4711])
     engine: Literal["duckdb", "spark"] = Field(default="duckdb", description="spark: in Spark's dialect, slower")
-    seconds: float = Field(default=10.0, gt=0, le=SECONDS_MAX)
+    seconds: float | None = Field(
+        default=None, gt=0, description="Without it 10; at most `query_seconds` of headrace.yaml", examples=[10]
+    )
     format: answers.Format = "json"
 
 
 @router.post("/sql", responses={200: {"model": shapes.Rows}}, summary="One SELECT over views and tables, at one commit")
 def sql(who: Who, project: Project, question: Asked) -> Response:
+    limits = _limits(project, question.limit, question.format, question.seconds)
     if question.engine == "spark":
         who.require(None)  # it says nothing of what it read
-        return answers.json(_by_spark(project, question))
-    limits = Limits(_within(question.limit, question.format), question.seconds)
+        with _of_few():
+            return answers.json(_by_spark(project, question, limits))
     with _of_few():
         at = asked.at(project.questions.mirror, question.at)
         found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
@@ -192,31 +202,33 @@ def _of_few() -> Iterator[None]:
         _running.release()
 
 
-def _by_spark(project: Served, question: Asked) -> dict[str, Any]:
+def _by_spark(project: Served, question: Asked, limits: Limits) -> dict[str, Any]:
     if question.parameters or question.at is not None or question.format != "json":
         raise HeadraceError(
             "api.request", "Spark takes neither parameters nor 'at', and answers in JSON", next='"engine": "duckdb"'
         )
-    limit = _within(question.limit, "json")
-    found = project.verb("sql", {"sql": question.sql, "limit": limit})
+    found = project.verb("sql", {"sql": question.sql, "limit": limits.rows, "seconds": limits.seconds})
     names = answers.distinct([column["name"] for column in found["columns"]])
     return {
         "commit": project.verb("status")["frontier"],
         "columns": [{**column, "name": name} for column, name in zip(found["columns"], names, strict=True)],
         "rows": [dict(zip(names, row, strict=True)) for row in found["rows"]],
-        "more": found["total"] > limit,
+        "more": found["total"] > limits.rows,
         "stale": {},
     }
 
 
-def _within(limit: int, format: answers.Format) -> int:
+def _limits(project: Served, limit: int, format: answers.Format, seconds: float | None = None) -> Limits:
+    """Those of an answer. Raises ``api.request``, ``query.bounds``."""
     most = answers.ROWS_MAX[format]
     if limit > most:
         raise HeadraceError(
             "api.request", f"'limit' is {limit}, an answer in {format} has at most {most:,} rows",
             next="ask for pages by 'offset', or for format=arrow",
         )  # fmt: skip
-    return limit
+    bound = project.questions.seconds
+    allowed = min(SECONDS, bound) if seconds is None else bounds.within(seconds, bound, "seconds")
+    return Limits(limit, allowed, answers.BYTES_MAX[format])
 
 
 def _told(who: Asking, found: Answer) -> Answer:

@@ -83,14 +83,15 @@ def run(
     from headrace.cli import contents, published
     from headrace.formats.json_tables import table_json
     from headrace.serve import written
-    from headrace.serve.questions import Limits, opened
+    from headrace.serve.database import Limits
+    from headrace.serve.questions import questions_of
 
     path = folder(project)
     name = published.relation(path, view)
     asked = written.series(time, every, value, by or (), fill.value, compare, zone, begin, end)
     filters = [_filter(text) for text in where or ()]
     bound = limit if limit is not None else ALL if csv or json else SHOWN
-    with opened(path) as questions:
+    with questions_of(path) as questions:
         commit = moment.commit(at, "--at", questions.mirror.commit_by)
         found = questions.series(name, asked, filters, commit, Limits(bound, seconds))
     if csv:

@@ -49,8 +49,9 @@ def run(
         typer.Option("--at", metavar="COMMIT|TIME", help="As of a commit or a time that is past; DuckDB alone."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long it may take; DuckDB alone.")
-    ] = 60.0,
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", min=0, help="How long it may take. Default: `query_seconds`."),
+    ] = None,
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -75,7 +76,7 @@ def run(
         answer = (
             _by_duckdb(path, text, bound, at, seconds)
             if engine is Engine.DUCKDB
-            else _by_spark(path, text, bound, at, progress)
+            else _by_spark(path, text, bound, at, seconds, progress)
         )
     if json:
         display.emit(answer)
@@ -89,7 +90,12 @@ def run(
 
 
 def _by_spark(
-    path: Path, text: str, limit: int | None, at: str | None, progress: Callable[[dict[str, Any]], None]
+    path: Path,
+    text: str,
+    limit: int | None,
+    at: str | None,
+    seconds: float | None,
+    progress: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     from headrace.control.verbs import call
 
@@ -98,15 +104,20 @@ def _by_spark(
             "sql.refused", "a query in Spark's SQL is asked at the frontier alone",
             next="--engine duckdb, which can be asked as of a commit; of one view `headrace show VIEW --at COMMIT`",
         )  # fmt: skip
-    return call(path, "sql", {"sql": text, "limit": limit}, progress)
+    return call(path, "sql", {"sql": text, "limit": limit, "seconds": seconds}, progress)
 
 
-def _by_duckdb(path: Path, text: str, limit: int | None, at: str | None, seconds: float) -> dict[str, Any]:
+def _by_duckdb(path: Path, text: str, limit: int | None, at: str | None, seconds: float | None) -> dict[str, Any]:
     """The same from what is published: rows beyond the limit are not counted, ``more`` says that there are some."""
+    from headrace.catalog.project import survey
     from headrace.formats.json_tables import table_json
-    from headrace.serve.questions import Limits, opened
+    from headrace.model.bounds import within
+    from headrace.serve.database import Limits
+    from headrace.serve.questions import questions_of
 
-    with opened(path) as questions:
+    settings = survey(path)[0].settings
+    allowed = within(seconds, settings.query_seconds, "--timeout")
+    with questions_of(path, settings.api.memory) as questions:
         commit = moment.commit(at, "--at", questions.mirror.commit_by)
-        answer = questions.ask(text, (), Limits(ALL if limit is None else limit, seconds), commit)
+        answer = questions.ask(text, (), Limits(ALL if limit is None else limit, allowed), commit)
     return {**table_json(answer.table), "commit": answer.commit, "more": answer.more, "stale": dict(answer.stale)}

@@ -8,6 +8,7 @@ few that need an index are asked of one in memory with these rows.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,17 @@ from headrace.serve.search.routing import Router
 QUERY = "_query"  # the column with a stored query's name
 HEAP_BYTES = 15_000_000
 BATCH_ROWS = 5_000  # what a query may match is held of so many rows at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Rows of a view that a query matches, of its contents or of a delta: see ``live.Keep``."""
+
+    query: str
+
+    def __call__(self, schema: ViewSchema, rows: pa.Table) -> pa.Table:
+        """Raises ``search.query`` where it is no query of the view any more."""
+        return rows.take(Matcher(schema, {QUERY: self.query}).places(rows))
 
 
 class Matcher:

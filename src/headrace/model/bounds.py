@@ -1,0 +1,44 @@
+"""What a query may take, whoever asks it and whatever runs it: `query_seconds` of headrace.yaml, and what says so."""
+
+from __future__ import annotations
+
+from headrace.model.errors import HeadraceError
+
+SECONDS = 60.0  # unless headrace.yaml says otherwise
+LONGER = "query_seconds in headrace.yaml is the most that it may be allowed"
+
+
+def within(wanted: float | None, most: float, where: str) -> float:
+    """The seconds of a query that wants so many, None: the most. Raises ``query.bounds`` for more than that."""
+    if wanted is None:
+        return most
+    if not 0 < wanted <= most:
+        raise HeadraceError(
+            "query.bounds", f"a query may take more than 0 seconds and at most {most:g}, not {wanted:g}", where=where,
+            next=f"{where} {most:g}; {LONGER}",
+        )  # fmt: skip
+    return wanted
+
+
+def timeout(seconds: float) -> HeadraceError:
+    """Of a query that was ended."""
+    return HeadraceError(
+        "query.timeout", f"the query took more than {seconds:g} seconds, and was ended",
+        next=f"ask for less, allow it more time ({LONGER}), or make it a view: it is kept up to date then",
+    )  # fmt: skip
+
+
+def memory(why: str) -> HeadraceError:
+    """Of a query that was ended."""
+    return HeadraceError(
+        "query.memory", "the query needed more memory than queries may use, and was ended", why=why,
+        next="ask for less, make it a view, or set api.memory, of psql psql.memory, in headrace.yaml",
+    )  # fmt: skip
+
+
+def size(most: int) -> HeadraceError:
+    """Of a query whose answer has more bytes than ``most``."""
+    return HeadraceError(
+        "query.size", f"the answer has more than {most >> 20:,} MiB, which is the most of one",
+        next="ask for fewer rows, for less of them, or for a page at a time",
+    )  # fmt: skip

@@ -1,0 +1,76 @@
+"""A question in a process of its own, made for it alone: its memory and its time have an end that is hard.
+
+DuckDB heeds an interrupt between two pieces of its work, and counts the memory that it manages; a text such as
+`repeat('x', 2000000000)` is made in one piece, and not counted. What the kernel bounds ends all the same, takes nothing
+along, and leaves nothing behind.
+Record: docs/decisions/0031-questions-apart.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+from headrace.model import bounds
+
+GRACE_S = 0.5  # one that ends by itself once its time is over says so
+STACKS_BYTES = 64 << 20  # of threads, beside what a question may use
+
+
+def begin(work: Callable[[], Any], stream: socket.socket, seconds: float, memory_bytes: int) -> int:
+    """Do it in a process that answers on ``stream`` with what it gives or raises; the process's number.
+
+    To be called where no other thread is at work: the process begins as a copy of this one.
+    """
+    number = os.fork()
+    if number:
+        return number
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + GRACE_S)
+        most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        tell(stream, _done(work))
+    finally:
+        os._exit(0)
+
+
+def answer(stream: socket.socket, end: float) -> Any:
+    """What the process at the other end gives; None: it has ended. ``end``: of its time, by the clock of processes.
+
+    Raises what it does.
+    """
+    stream.settimeout(max(end - time.monotonic(), 0.0) + 2 * GRACE_S)
+    try:
+        with stream.makefile("rb") as lines:
+            found = pickle.load(lines)  # by this program, a moment ago
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return None
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def tell(stream: socket.socket, found: Any) -> None:
+    """Answer with a value, or an error."""
+    with contextlib.suppress(OSError), stream.makefile("wb") as lines:  # perhaps nobody waits for it any more
+        pickle.dump(found, lines, protocol=5)
+
+
+def _done(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except MemoryError:
+        return bounds.memory("")
+    except Exception as error:
+        return error

@@ -1,0 +1,171 @@
+"""The process that answers SELECTs beside one with threads: each in a copy of itself, with the rows that it holds.
+
+``python -m headrace.serve.asking FOLDER MEMORY``, run by ``Asking``: its standard input is a socket on which others
+come, one a question. It has one thread, so that it may be copied, and ends when that input does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+
+from headrace.model.errors import HeadraceError
+from headrace.serve import apart
+from headrace.serve.database import Limits, in_bytes
+
+END_S = 5.0  # a process that has not ended by itself by then is ended
+LOOK_S = 0.05  # so often it is looked what questions take
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A SELECT as it is passed on. ``known``: the relations that there are for who asks; ``end``: when its time is
+    over, by the clock that processes share."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+    limits: Limits
+    at: int | None
+    known: frozenset[str]
+    end: float
+
+
+class Asking:
+    """Begins with the first question, and anew once it has ended. Used by any thread."""
+
+    def __init__(self, project: Path, memory: str) -> None:
+        self._command = [sys.executable, "-P", "-m", "headrace.serve.asking", str(project), memory]
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._closed = False
+
+    def ask(self, asked: Asked) -> Any:
+        """See ``apart.answer``. One that ends together with the process that answers is asked anew."""
+        while (found := self._answer(asked)) is None and time.monotonic() < asked.end and self._ended():
+            continue
+        if found is None and self._closed:
+            raise _stopping()
+        return found
+
+    def _ended(self) -> bool:
+        with self._lock, contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process is None or self._process.wait(LOOK_S) is not None
+        return False
+
+    def _answer(self, asked: Asked) -> Any:
+        here, there = socket.socketpair()
+        with here:
+            with there:
+                self._pass_on(there)
+            with contextlib.suppress(OSError):  # it has ended, which the answer tells
+                here.sendall(pickle.dumps(asked))
+                here.shutdown(socket.SHUT_WR)
+            return apart.answer(here, asked.end)
+
+    def _pass_on(self, stream: socket.socket) -> None:
+        with self._lock:
+            if self._closed:
+                raise _stopping()
+            if self._process is None or self._process.poll() is not None:
+                if self._control is not None:
+                    self._control.close()
+                self._control, theirs = socket.socketpair()
+                with theirs:
+                    self._process = subprocess.Popen(self._command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+            assert self._control is not None
+            socket.send_fds(self._control, [b"?"], [stream.fileno()])
+
+    def close(self) -> None:
+        """Questions that are asked are ended."""
+        with self._lock:
+            self._closed = True
+            if self._process is None or self._control is None:
+                return
+            self._control.close()
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+def _stopping() -> HeadraceError:
+    return HeadraceError("project.not_running", "the project is stopping", next="ask again when it runs")
+
+
+class _Running:
+    """The processes of questions. Together they may take ``memory`` bytes: the largest ends when they take more."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._before: dict[int, int] = {}  # bytes of each when it began: they are those of this process
+
+    def begun(self, number: int) -> None:
+        self._before[number] = _own(number)
+
+    def look(self) -> bool:
+        """Whether there are any."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                self._before.pop(ended, None)
+        taken = {number: _own(number) - before for number, before in self._before.items()}
+        if sum(taken.values()) > self._memory:
+            os.kill(max(taken, key=lambda number: taken[number]), signal.SIGKILL)
+        return bool(self._before)
+
+    def end(self) -> None:
+        for number in self._before:
+            os.kill(number, signal.SIGKILL)  # none of them is waited for: each is there, if as one that has ended
+
+
+def _own(number: int) -> int:
+    """Bytes of memory that no file lies behind."""
+    found = psutil.Process(number).memory_info()
+    return int(found.rss - found.shared)
+
+
+def main() -> None:
+    from headrace.serve.mirror import Mirror
+    from headrace.serve.questions import Questions
+
+    folder, memory = sys.argv[1:]
+    pa.set_cpu_count(1)
+    control = socket.socket(fileno=sys.stdin.fileno())
+    questions, running = Questions(Mirror(Path(folder)), memory), _Running(in_bytes(memory))
+    busy = False
+    while True:
+        if not select.select([control], [], [], LOOK_S if busy else None)[0]:
+            busy = running.look()
+            continue
+        _, found, _, _ = socket.recv_fds(control, 1, 1)
+        if not found:
+            running.end()
+            return
+        with socket.socket(fileno=found[0]) as stream, contextlib.suppress(OSError, EOFError):
+            with stream.makefile("rb") as lines:
+                asked = pickle.load(lines)
+            try:
+                running.begun(questions.begin(asked, stream))
+            except Exception as error:
+                apart.tell(stream, error)
+        busy = True
+
+
+if __name__ == "__main__":
+    main()
