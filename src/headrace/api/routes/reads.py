@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers, asked, shapes
+from headrace.api import answers, asked, reached, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.governance.roles import Action
@@ -37,7 +37,7 @@ def views(who: Who, project: Project) -> Response:
     for view in project.verb("status")["views"]:
         if who.reaches(view["name"]):
             columns = _columns(known[view["name"]]) if view["name"] in known else {"columns": [], "key": []}
-            found.append({**view, **_reached(who, view), **columns})
+            found.append({**view, **reached.of_view(who, view), **columns})
     return answers.json(found)
 
 
@@ -53,7 +53,7 @@ def view(who: Who, project: Project, name: Name) -> Response:
     sinks = told["sinks"] if who.access.allowed(who.principal, Action.STATUS) else []  # they are of the whole project
     whole = next((each for each in told["views"] if each["name"] == found["name"]), {}) | found
     return answers.json({
-        **whole, **_reached(who, whole),
+        **whole, **reached.of_view(who, whole),
         "read_by": [each for each in sorted(readers) if who.reaches(each)],
         "sinks": [sink["name"] for sink in sinks if found["name"] in sink.get("views", [])],
     })  # fmt: skip
@@ -136,8 +136,9 @@ def row(request: Request, project: Project, name: Name) -> Response:
 
 
 @router.get("/views/{name}/explain", summary="How a view is maintained, operator by operator")
-def explain(project: Project, name: Name) -> Response:
-    return answers.json(project.verb("explain", {"view": name}))
+def explain(who: Who, project: Project, name: Name) -> Response:
+    relations = (each.name for each in project.questions.relations())
+    return answers.json(reached.explained(who, project.verb("explain", {"view": name}), relations))
 
 
 @router.get(
@@ -146,13 +147,14 @@ def explain(project: Project, name: Name) -> Response:
     summary="The columns that its columns come from, and what comes from them",
 )
 def lineage(
+    who: Who,
     project: Project,
     name: Name,
     reach: Annotated[
         Literal["direct", "all"], Query(description="all: up to columns of tables, down to all views and sinks")
     ] = "direct",
 ) -> Response:
-    return answers.json(project.verb("lineage", {"relation": name, "reach": reach}))
+    return answers.json(reached.lineage(who, project.verb("lineage", {"relation": name, "reach": reach})))
 
 
 class Asked(BaseModel, extra="forbid"):
@@ -215,14 +217,6 @@ def _within(limit: int, format: answers.Format) -> int:
             next="ask for pages by 'offset', or for format=arrow",
         )  # fmt: skip
     return limit
-
-
-def _reached(who: Asking, view: Mapping[str, Any]) -> dict[str, Any]:
-    """What a view reads, and the rows that it fails on, as far as who asks may know of those relations."""
-    return {
-        "reads": [each for each in view.get("reads", []) if who.reaches(each)],
-        "failing": [row for row in view["failing"] if who.reaches(row.get("table") or row.get("view") or view["name"])],
-    }
 
 
 def _columns(relation: Described) -> dict[str, Any]:
