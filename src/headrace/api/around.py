@@ -22,7 +22,7 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-# What the page says of itself, in the header that a change needs too. A browser writes every status of an error into its
+# What the page says of itself, in the header that a change needs too. A browser writes the status of each error into its
 # console as a fault of the page: to the page a refusal that was answered as asked is no failed request.
 PAGE, PASSED = (b"x-headrace", b"page"), b"x-headrace-status"
 NO_STORE = (b"cache-control", b"no-store")  # answers hold rows
