@@ -22,8 +22,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-# What the page says of itself, in the header that a change needs too. A browser writes the status of each error into its
-# console as a fault of the page: to the page a refusal that was answered as asked is no failed request.
+# The page says so of itself in the header that a change needs too. A browser writes the status of each error into its
+# console as a fault of the page; so to the page a refusal has the status 200, and its own beside it.
 PAGE, PASSED = (b"x-headrace", b"page"), b"x-headrace-status"
 NO_STORE = (b"cache-control", b"no-store")  # answers hold rows
 
