@@ -63,7 +63,7 @@ def test_a_limited_token_sees_what_it_reaches_and_is_offered_nothing_else(
     made = httpx.post(f"{shop.url}/api/tokens", json={"name": "guest", "only": ["revenue", "orders"]}, headers=owner)
     with visit(browser, shop) as (page, watched):
         page.goto(f"/#token={made.json()['token']}")
-        expect(page.get_by_text("Nothing is wrong: 1 view go on.")).to_be_visible()
+        expect(page.get_by_text("Nothing is wrong: this token reaches 1 view.")).to_be_visible()
         views = page.locator("section", has=page.get_by_role("heading", name="Views", exact=True))
         expect(views.get_by_role("link")).to_have_text(["revenue"])
         places = page.get_by_role("navigation", name="pages").get_by_role("listitem")
@@ -90,6 +90,15 @@ def test_a_limited_token_sees_what_it_reaches_and_is_offered_nothing_else(
         page.goto("/queries")
         expect(page.get_by_text("No stored query yet.")).to_be_visible()
         expect(page.get_by_role("button", name="New query")).to_have_count(0)
+        assert watched.errors == []
+    made = httpx.post(f"{shop.url}/api/tokens", json={"name": "reader"}, headers=owner)
+    with visit(browser, shop) as (page, watched):  # a viewer of all: looks at everything, and changes nothing
+        page.goto(f"/sinks#token={made.json()['token']}")
+        expect(page.get_by_role("row", name="local")).to_contain_text("running")
+        expect(page.get_by_role("button", name="Pause local")).to_have_count(0)
+        links = page.get_by_role("navigation", name="pages").get_by_role("link")
+        expect(links.filter(has_text="Alerts")).to_be_visible()
+        expect(links.filter(has_text="Tokens")).to_have_count(0)
         assert watched.errors == []
 
 
