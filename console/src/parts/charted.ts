@@ -11,7 +11,7 @@ export interface Shown {
 }
 
 export const BARS_MOST = 40
-export const POINTS_MOST = 2000
+export const POINTS_MOST = 1000 // as wide as a window; a larger page of rows is answered to few at once
 
 /** The chart that most often fits: bars by the first text, a line along time or a number, one number for one row. */
 export function guessed(columns: Column[], key: string[], rows: number): Shown | undefined {
