@@ -39,6 +39,24 @@ STATUS: dict[str, Any] = {
          "error": {"code": "sink.connect"}, "quarantined": {"sums": 4}, "views": ["sums"]},
     ],
 }  # fmt: skip
+# As of a view over a table; what is kept is of the table.
+EXPLAINED: dict[str, Any] = {
+    "view": "sums", "sql": "SELECT sum(amount) FROM orders",
+    "operators": [{"id": 0, "name": "read", "detail": "orders", "arrangements": [{"name": "a1", "of": "table orders"}]}],
+    "text": "aggregate  by id\n  read  Orders",
+}  # fmt: skip
+LINEAGE: dict[str, Any] = {
+    "relation": "sums", "kind": "view", "rows": [{"relation": "orders", "column": "id"}], "sinks": ["store"],
+    "columns": [{
+        "column": "total", "type": "int",
+        "value": [{"relation": "orders", "column": "amount"}, {"relation": "orders", "column": "rate"}], "rows": [],
+        "into": [{"relation": "top", "column": "place", "by": "value"}, {"relation": "sums", "column": "n", "by": "rows"}],
+    }],
+}  # fmt: skip
+COLUMNS: list[dict[str, Any]] = [
+    {"relation": "orders", "column": "amount", "type": "int", "value": [], "rows": []},
+    {"relation": "sums", "column": "total", "type": "int", "value": [{"relation": "orders", "column": "amount"}], "rows": []},
+]  # fmt: skip
 TOP: dict[str, Any] = {
     "files": [{"name": "log", "files": 1, "bytes": 4096, "cached": 0}],
     "processes": [{"name": "engine", "pid": 1, "own": 100}, {"name": "JVM", "pid": 2, "own": 50}],
@@ -56,7 +74,10 @@ class Verbs:
         self, verb: str, arguments: dict[str, Any], progress: Callable[[dict[str, Any]], None]
     ) -> dict[str, Any]:
         self.calls.append((verb, arguments))
-        known = {"status": STATUS, "top": TOP, "frontier": {"commit": 12, "least": 10, "views": [], "sinks": []}}
+        known = {
+            "status": STATUS, "top": TOP, "frontier": {"commit": 12, "least": 10, "views": [], "sinks": []},
+            "explain": EXPLAINED, "lineage": LINEAGE if "relation" in arguments else {"columns": COLUMNS},
+        }  # fmt: skip
         return known.get(verb, {"verb": verb})
 
 

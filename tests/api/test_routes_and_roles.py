@@ -12,19 +12,21 @@ from pathlib import Path
 
 import httpx
 import pytest
-from served_project import Site, site
+from served_project import COLUMNS, EXPLAINED, LINEAGE, STATUS, Site, site
 
 from headrace.api.actions import ACTIONS
 from headrace.api.app import ROUTERS, routes
 from headrace.catalog.store import ErrorRow
 from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
+from headrace.model.errors import CODES
+from headrace.model.remedies import REMEDIES
 from headrace.model.schema import Relation
 from headrace.model.transaction import RefusedRow
 from published_view import SCHEMA, Published
 
 LEAST = {
-    "GET /health": None, "POST /session": None, "DELETE /session": None,
+    "GET /health": None, "POST /session": None, "DELETE /session": None, "GET /session": None, "GET /errors/{code}": None,
     "GET /me": "viewer", "GET /status": "viewer", "GET /sources": "viewer", "GET /sinks": "viewer",
     "GET /lineage": "viewer", "GET /metrics": "viewer", "GET /top": "viewer", "GET /frontier": "viewer",
     "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/versions": "viewer", "GET /views/{name}/series": "viewer",
@@ -41,7 +43,7 @@ LEAST = {
 }  # fmt: skip
 # What a token that is limited to some views may ask at all.
 LIMITED = {
-    "GET /me", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
+    "GET /me", "GET /status", "GET /lineage", "GET /views/{name}/explain", "GET /views/{name}/lineage", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
     "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "POST /sql", "POST /wait",
     "GET /notices", "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches", "GET /queries/{query}/changes",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
@@ -75,7 +77,7 @@ def tokens(served: Site) -> dict[str, str]:
 def ask(served: Site, token: str, route: str, name: str = "sums") -> httpx.Response:
     method, path = route.split()
     path = ("" if path == "/metrics" else "/api") + path.format(
-        name=name, id="orders:1:1", sink="store", query="none", number=1
+        name=name, id="orders:1:1", sink="store", query="none", number=1, code="internal"
     )
     with served.client(token) as client, client.stream(method, path, json=BODIES.get(route)) as response:
         if "event-stream" not in response.headers.get("content-type", ""):
@@ -106,7 +108,7 @@ def test_a_route_takes_its_least_role_and_those_above(served: Site, tokens: dict
             assert passed.status_code not in (401, 403), (role, passed.text)
 
 
-@pytest.mark.parametrize("route", sorted(set(LEAST) - {"GET /health", "POST /session", "DELETE /session"}))
+@pytest.mark.parametrize("route", sorted(route for route, least in LEAST.items() if least))
 def test_a_limited_token_knows_of_nothing_else(served: Site, tokens: dict[str, str], route: str) -> None:
     """It may ask for what it reaches; another relation is as unknown to it as one that is not there."""
     for role in ROLES[:-1]:
@@ -179,6 +181,64 @@ def test_a_limited_token_is_told_that_a_view_has_failed_and_not_by_what(served: 
             assert asked.get("/api/views/sums/search?q=id:3").json()["reason"] == why
         for path in ("views", "views/sums", "views/sums/rows", "views/sums/search?q=id:3"):
             assert "orders" not in client.get(f"/api/{path}").text, path
+
+
+def test_a_limited_token_sees_of_the_project_what_it_reaches(served: Site, tokens: dict[str, str]) -> None:
+    """Its views with their state, plan and lineage; the names of all else are hidden."""
+    with served.client(tokens["limited viewer"]) as client, served.client() as owner:
+        status, whole = client.get("/api/status").json(), owner.get("/api/status").json()
+        assert status.keys() == {"commit", "frontier", "views", "sources", "sinks"}
+        assert [view["name"] for view in status["views"]] == ["sums"] and status["views"][0]["reads"] == []
+        assert (status["sources"], status["sinks"]) == ([], []) and whole == STATUS
+        graph = client.get("/api/lineage?columns=true").json()
+        hidden = {"relation": "(hidden)", "column": "(hidden)"}
+        assert [node["id"] for node in graph["nodes"]] == ["view:sums"] and graph["edges"] == []
+        assert graph["columns"] == [{**COLUMNS[1], "value": [hidden]}]
+        lineage = client.get("/api/views/sums/lineage").json()
+        assert (lineage["rows"], lineage["sinks"]) == ([hidden], [])
+        (column,) = lineage["columns"]
+        assert column["value"] == [hidden]
+        assert column["into"] == [{**hidden, "by": "value"}, {"relation": "sums", "column": "n", "by": "rows"}]
+        plan = client.get("/api/views/sums/explain").json()
+        assert plan["operators"][0]["detail"] == "(hidden)"
+        assert plan["operators"][0]["arrangements"] == [{"name": "a1", "of": "table (hidden)"}]
+        assert plan["text"] == "aggregate  by id\n  read  (hidden)"
+        assert plan["sql"] == EXPLAINED["sql"]  # its definition is told as it is
+        assert owner.get("/api/views/sums/explain").json() == EXPLAINED
+        assert owner.get("/api/views/sums/lineage").json() == LINEAGE
+        assert owner.get("/api/lineage?columns=true").json()["columns"] == COLUMNS
+
+
+def test_a_browser_asks_who_has_logged_in_and_is_refused_nothing(served: Site, tokens: dict[str, str]) -> None:
+    """No session is no fault, and to the page no refusal is a request that failed; other programs get its status."""
+    with httpx.Client(base_url=served.url) as browser:
+        before = len(served.access.log.recent(Wanted(action="connect"), 1_000)[0])
+        assert browser.get("/api/session").json() == {"me": None}
+        browser.post("/api/session", json={"token": tokens["limited editor"]})
+        assert browser.get("/api/session").json()["me"] == {"name": "l-editor", "role": "editor", "only": ["sums"]}
+        ((cookie, name),) = browser.cookies.items()
+        browser.delete("/api/session")
+        browser.cookies.set(cookie, name)  # a browser that kept it all the same
+        assert browser.get("/api/session").json() == {"me": None}
+        assert len(served.access.log.recent(Wanted(action="connect"), 1_000)[0]) == before
+        browser.cookies.clear()
+        browser.post("/api/session", json={"token": tokens["limited editor"]})
+        page = {"X-Headrace": "page"}
+        for path, status, code in (("views/none", 404, "view.unknown"), ("sinks", 403, "access.denied")):
+            told, plain = (browser.get(f"/api/{path}", headers=headers) for headers in (page, {}))
+            assert (told.status_code, told.headers["x-headrace-status"]) == (200, str(status))
+            assert plain.status_code == status and plain.json() == told.json() and told.json()["code"] == code
+        passed = browser.get("/api/views/sums", headers=page)
+        assert passed.status_code == 200 and "x-headrace-status" not in passed.headers
+
+
+def test_a_code_is_explained_as_on_the_command_line(served: Site) -> None:
+    with served.client("") as client:
+        remedy = REMEDIES["view.unknown"]
+        meaning = {"code": "view.unknown", "meaning": CODES["view.unknown"], "cause": remedy.cause}
+        assert client.get("/api/errors/view.unknown").json() == {**meaning, "repair": remedy.repair}
+        refused = client.get("/api/errors/view.unknwn")
+        assert (refused.status_code, refused.json()["next"]) == (404, "did you mean 'view.unknown'?")
 
 
 def test_a_token_that_is_revoked_opens_nothing_from_the_next_request_on(served: Site) -> None:

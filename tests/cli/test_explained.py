@@ -50,4 +50,10 @@ def test_a_code_that_is_spelled_wrong() -> None:
 def test_of_a_command_it_is_the_commands_own_help() -> None:
     assert run("help", "groups", "dead", "ls").stdout == run("groups", "dead", "ls", "--help").stdout
     assert run("help").stdout == run("--help").stdout
-    assert run("help", "pln").returncode == 2
+
+
+def test_a_word_that_is_neither_a_command_nor_a_code() -> None:
+    done = run("help", "pln")
+    assert done.returncode == 1 and "there is no command and no error code 'pln'" in done.stderr
+    assert "did you mean 'plan'?" in done.stderr
+    assert "next:  `headrace help`, or docs/reference/errors.md" in run("help", "zzzzzz").stderr

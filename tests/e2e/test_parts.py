@@ -36,7 +36,7 @@ def given(browser: Browser) -> Iterator[Given]:
     context.set_default_timeout(10_000)
 
     def opened(answers: dict[str, Any]) -> Page:
-        known = {"me": {"name": "owner", "role": "admin", "grants": []}, "status": STATUS, **answers}
+        known = {"session": {"me": {"name": "owner", "role": "admin", "only": []}}, "status": STATUS, **answers}
 
         def answer(route: Route) -> None:
             path = route.request.url.removeprefix(ORIGIN).partition("?")[0]
@@ -140,6 +140,11 @@ def test_a_column_is_followed_to_where_it_comes_from_and_goes(given: Given) -> N
         ["place", "region decides which rows"]
     )
     expect(page.locator('[data-node="table:orders"] .kind')).to_have_text("amount, region")
+    goes = page.get_by_role("region", name="total goes into")
+    expect(goes.get_by_role("link", name="store")).to_have_attribute("href", "/sinks")  # a sink that takes all columns
+    frame = page.locator(".frame").bounding_box() or {}
+    store = page.locator('[data-node="sink:store"] rect').first.bounding_box() or {}
+    assert store["x"] + store["width"] <= frame["x"] + frame["width"]  # beside the panel too it is in sight
     page.get_by_role("link", name="amount").last.click()  # on to where it comes from
     expect(page.get_by_role("complementary", name="columns of orders")).to_be_visible()
     expect(page.get_by_role("region", name="amount goes into").get_by_role("listitem")).to_have_text(

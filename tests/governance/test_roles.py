@@ -28,8 +28,8 @@ MAY = {
 }
 # What a limited token may do where its role permits: to what it reaches, and with no relation named.
 TO_ONE = ["read", "show", "sql", "wait", "quarantine_fix", "quarantine_replay", "quarantine_drop", "query_add", "query_change",
-          "query_remove", "rebuild"]  # fmt: skip
-TO_NONE = ["read"]
+          "query_remove", "rebuild", "explain", "lineage"]  # fmt: skip
+TO_NONE = ["read", "lineage"]
 UNWRITTEN = [
     "read",
     "show",

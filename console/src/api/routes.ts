@@ -4,6 +4,7 @@ import type {
   Alerts,
   Answer,
   AuditEntry,
+  ErrorCode,
   Explained,
   Feed,
   Found,
@@ -26,7 +27,10 @@ import type {
 
 export const logIn = (token: string) => ask('session', { method: 'POST', body: { token } })
 export const logOut = () => ask('session', { method: 'DELETE' })
-export const me = (signal?: AbortSignal) => ask<Me>('me', { signal })
+/** Who has logged in; null: nobody. */
+export const session = () => ask<{ me: Me | null }>('session')
+
+export const errorCode = (code: string, signal?: AbortSignal) => ask<ErrorCode>(path('errors', code), { signal })
 
 export const status = (signal?: AbortSignal) => ask<Status>('status', { signal })
 export const top = (signal?: AbortSignal) => ask<Top>('top', { signal })

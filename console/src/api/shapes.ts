@@ -8,9 +8,21 @@ export interface Column {
   type: string
 }
 
+export type Role = 'viewer' | 'editor' | 'operator' | 'admin'
+
 export interface Me {
   name: string
-  role: string
+  role: Role
+  /** Patterns of the views and tables that it reaches; none: all. */
+  only: string[]
+}
+
+/** What a code means, what brings it about, what mends it; commands between backquotes. */
+export interface ErrorCode {
+  code: string
+  meaning: string
+  cause: string
+  repair: string
 }
 
 export interface ErrorShown {
@@ -57,14 +69,15 @@ export interface SinkStatus {
   quarantined: Record<string, number> | number
 }
 
+/** Of a token that is limited to some views: the commits and those views. */
 export interface Status {
-  state: string
+  state?: string
   commit: number
   first?: number
   frontier: number
-  step_seconds: number
-  steps: number
-  published_us: number | null
+  step_seconds?: number
+  steps?: number
+  published_us?: number | null
   views: ViewStatus[]
   sources: SourceStatus[]
   sinks: SinkStatus[]

@@ -1,6 +1,6 @@
 // What a chart needs to know of rows, without drawing anything.
 import type { Cell, Column, Row } from '../api/shapes'
-import { numeric, text, timed } from './wording'
+import { listed, numeric, text, timed } from './wording'
 
 export type Kind = 'bar' | 'line' | 'number'
 export interface Shown {
@@ -11,19 +11,39 @@ export interface Shown {
 }
 
 export const BARS_MOST = 40
-export const POINTS_MOST = 2000
+export const POINTS_MOST = 1000 // as wide as a window; a larger page of rows is answered to few at once
 
 /** The chart that most often fits: bars by the first text, a line along time or a number, one number for one row. */
-export function guessed(columns: Column[], key: string[], rows: Row[]): Shown | undefined {
+export function guessed(columns: Column[], key: string[], rows: number): Shown | undefined {
   const measures = columns.filter((column) => numeric(column) && !key.includes(column.name))
   const y = (measures.at(-1) ?? columns.findLast(numeric))?.name
   if (y === undefined) return undefined
   const labels = columns.filter((column) => column.name !== y)
   const time = labels.find(timed)
   const x = time ?? labels.find((column) => key.includes(column.name)) ?? labels.find((c) => !numeric(c)) ?? labels[0]
-  if (x === undefined || (rows.length <= 1 && time === undefined)) return { kind: 'number', x: x?.name ?? y, y }
-  return { kind: time !== undefined || (numeric(x) && rows.length > BARS_MOST) ? 'line' : 'bar', x: x.name, y }
+  if (x === undefined || (rows <= 1 && time === undefined)) return { kind: 'number', x: x?.name ?? y, y }
+  return { kind: time !== undefined || (numeric(x) && rows > BARS_MOST) ? 'line' : 'bar', x: x.name, y }
 }
+
+const MOST = { bar: BARS_MOST, line: POINTS_MOST, number: 1 }
+
+/** Whether the axis has an order of its own, so that the last along it are drawn; else they are the first rows. */
+export const ordered = ({ x }: Shown, columns: Column[]) =>
+  columns.some((column) => column.name === x && (timed(column) || numeric(column)))
+
+/** What is asked of the view's rows for a chart; `turned` has what comes in the order to draw. */
+export function asked(shown: Shown, columns: Column[]): [string, string][] {
+  const last: [string, string][] = ordered(shown, columns)
+    ? [
+        [shown.x, 'is.not_null'],
+        ['order', listed(`${shown.x}.desc`)],
+      ]
+    : []
+  return [...last, ['limit', String(MOST[shown.kind])]]
+}
+
+export const turned = (shown: Shown, columns: Column[], rows: Row[]) =>
+  ordered(shown, columns) ? rows.toReversed() : rows
 
 export interface Point {
   label: string
@@ -45,6 +65,9 @@ export function points(shown: Shown, columns: Column[], rows: Row[]): Point[] {
   })
   return shown.kind === 'line' ? found.sort((a, b) => a.at - b.at).slice(-POINTS_MOST) : found.slice(0, BARS_MOST)
 }
+
+/** Whether several of a line's points stand at one place: what joins them would be no course of anything. */
+export const crowded = (found: Point[]) => found.some((point, place) => found[place + 1]?.at === point.at)
 
 function alongside(along: Column | undefined, written: string, place: number): number {
   if (along && timed(along)) return Date.parse(written)

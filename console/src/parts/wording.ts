@@ -48,6 +48,9 @@ export function text(cell: Cell): string {
   return typeof cell === 'object' ? JSON.stringify(cell) : String(cell)
 }
 
+/** A part of a list of the API, between commas: one that has a comma in it stands in double quotes. */
+export const listed = (part: string) => (/[",]/.test(part) ? `"${part.replaceAll('"', '""')}"` : part)
+
 /** Rows as RFC 4180 has them; NULL is nothing between the commas, empty text is "". */
 export function csv(columns: Column[], rows: Record<string, Cell>[]): string {
   const field = (cell: Cell) => {

@@ -1,4 +1,4 @@
-import { PLACES } from '../places'
+import { PLACES, seen } from '../places'
 import { connection } from './connection.svelte'
 import { route } from './route.svelte'
 
@@ -17,7 +17,7 @@ class Keys {
     if (event.metaKey || event.ctrlKey || writing(event.target) || document.querySelector('dialog[open]')) return
     const going = event.timeStamp - this.#going < TOGETHER_MS
     this.#going = event.key === 'g' && !going ? event.timeStamp : 0
-    const place = going ? PLACES.find((each) => each.key === event.key) : undefined
+    const place = going ? PLACES.find((each) => each.key === event.key && seen(each)) : undefined
     if (place) this.#take(event, () => route.go(`/${place.part}`))
     else if (event.key === '/') this.#take(event, () => this.#jump())
     else if (event.key === '?') this.#take(event, () => (this.helping = true))

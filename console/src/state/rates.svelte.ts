@@ -12,12 +12,12 @@ export class Rates {
   add(status: Status, atMs = performance.now()) {
     const before = this.#before
     this.#before = { status, atMs }
-    if (before === undefined || atMs <= before.atMs || status.steps < before.status.steps) return
+    if (before === undefined || atMs <= before.atMs || (status.steps ?? 0) < (before.status.steps ?? 0)) return
     const passed = (atMs - before.atMs) / 1000
     const brought = (of: Status) => of.sources.reduce((sum, source) => sum + source.rows, 0)
     const kept = (values: number[], more: number) => [...values, Math.max(0, more / passed)].slice(-KEPT)
     this.rows = kept(this.rows, brought(status) - brought(before.status))
     this.commits = kept(this.commits, status.commit - before.status.commit)
-    this.steps = kept(this.steps, status.steps - before.status.steps)
+    this.steps = kept(this.steps, (status.steps ?? 0) - (before.status.steps ?? 0))
   }
 }

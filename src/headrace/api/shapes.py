@@ -22,6 +22,17 @@ class Me(Shape):
     only: list[str]
 
 
+class Session(Shape):
+    me: Me | None = Field(description="None: nobody has logged in")
+
+
+class ErrorCode(Shape):
+    code: str
+    meaning: str
+    cause: str = Field(description="What brings it about most often, in Markdown, as is the repair")
+    repair: str
+
+
 class Column(Shape):
     name: str
     type: str = Field(description="As Spark SQL names it")

@@ -30,6 +30,11 @@ class Asking:
     action: Action
     address: str
 
+    @property
+    def limited(self) -> bool:
+        """Whether their token is for some relations alone."""
+        return bool(self.principal.grants)
+
     def reaches(self, relation: str) -> bool:
         """Whether they may do it to a relation, and so know of it."""
         return self.access.allowed(self.principal, self.action, relation)
@@ -94,6 +99,13 @@ class Gate:
     def known(self, token: str, address: str) -> Principal:
         """Whose token it is. Raises ``access.token``."""
         return ANYONE if self._hosts is not None else self.access.known(token, address=address)
+
+    def logged_in(self, request: Request) -> Principal | None:
+        """Whose session a browser has, if any; nothing is written down where it has none."""
+        if self._hosts is not None:
+            return ANYONE
+        session = request.cookies.get(self.cookie)
+        return None if session is None else self.access.find_session(session)
 
     def _principal(self, request: Request) -> Principal:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")

@@ -54,11 +54,14 @@ class Access:
         what = "the token is not known, is over, or was revoked" if token else "the request has no token"
         return self._someone(self.find(token), what, address)
 
+    def find_session(self, name: str) -> Principal | None:
+        """Whose session it is; None for one that is over, as is one of a token that is."""
+        token = self.sessions.find(name)
+        return None if token is None else self.tokens.by_id(token)
+
     def known_session(self, name: str, *, address: str = "") -> Principal:
         """Whose session it is, as far as its token is not over. Raises ``access.token``, and writes it down."""
-        token = self.sessions.find(name)
-        principal = None if token is None else self.tokens.by_id(token)
-        return self._someone(principal, "the session is over, or its token was revoked", address)
+        return self._someone(self.find_session(name), "the session is over, or its token was revoked", address)
 
     def _someone(self, principal: Principal | None, what: str, address: str) -> Principal:
         if principal is None:

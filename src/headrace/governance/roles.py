@@ -32,7 +32,7 @@ class Action(StrEnum):
     SHOW = "show"
     SQL = "sql"
     WAIT = "wait"
-    STATUS = "status"  # also lineage and metrics
+    STATUS = "status"  # of the whole project: also its sources, sinks and metrics
     FRONTIER = "frontier"
     TOP = "top"
     EXPLAIN = "explain"
@@ -97,8 +97,8 @@ RULES: dict[Action, Rule] = {
     Action.STATUS: Rule(Role.VIEWER, changes=False),
     Action.FRONTIER: Rule(Role.VIEWER, changes=False),
     Action.TOP: Rule(Role.VIEWER, changes=False),
-    Action.EXPLAIN: Rule(Role.VIEWER, changes=False),
-    Action.LINEAGE: Rule(Role.VIEWER, changes=False),
+    Action.EXPLAIN: Rule(Role.VIEWER, Scope.EACH, changes=False),
+    Action.LINEAGE: Rule(Role.VIEWER, Scope.LISTED, changes=False),
     Action.PLAN: Rule(Role.EDITOR, changes=False),
     Action.APPLY: Rule(Role.EDITOR),
     Action.CREATE: Rule(Role.EDITOR),

@@ -1,5 +1,6 @@
 // What is asked of a view's rows, as the address bar and the server both have it.
 import type { Column } from '../../api/shapes'
+import { listed } from '../../parts/wording'
 
 export const OPERATORS = {
   eq: '=',
@@ -36,7 +37,7 @@ export function read(query: URLSearchParams, columns: Column[]): Asked {
     const [, operator, value] = /^([a-z]+)\.([^]*)$/.exec(text) ?? []
     return names.has(column) && operator in OPERATORS ? [{ column, operator: operator as Operator, value }] : []
   })
-  const order = listed(query.get('order') ?? '').flatMap((by) => {
+  const order = parts(query.get('order') ?? '').flatMap((by) => {
     const [, column, direction] = /^([^]*?)(?:\.(asc|desc))?$/.exec(by)!
     return names.has(column) ? [{ column, descending: direction === 'desc' }] : []
   })
@@ -49,7 +50,7 @@ export function pairs({ filters, order, at }: Asked): [string, string][] {
     ...filters.map(({ column, operator, value }): [string, string] => [column, `${operator}.${value}`]),
     ...(order.length > 0
       ? [
-          ['order', order.map((by) => part(by.column + (by.descending ? '.desc' : '.asc'))).join(',')] as [
+          ['order', order.map((by) => listed(by.column + (by.descending ? '.desc' : '.asc'))).join(',')] as [
             string,
             string,
           ],
@@ -59,9 +60,8 @@ export function pairs({ filters, order, at }: Asked): [string, string][] {
   ]
 }
 
-// Parts of a list stand between commas; one that has a comma in it stands in double quotes.
-const part = (text: string) => (/[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
-const listed = (text: string) =>
+/** The parts of a list, as `listed` writes each. */
+const parts = (text: string) =>
   Array.from(text.matchAll(/"((?:[^"]|"")*)"|[^,]+/g), ([whole, quoted]) => quoted?.replaceAll('""', '"') ?? whole)
 
 /** The order after a click on a column: up, down, none. */

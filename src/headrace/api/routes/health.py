@@ -7,12 +7,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers, shapes
+from headrace.api import answers, reached, shapes
 from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
+from headrace.control.error_code import explained
 from headrace.control.lineage import graph
+from headrace.model.errors import HeadraceError
+from headrace.web.status import Refused
 
 router = APIRouter(tags=["health"])
 Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 VERSION = version("headrace")
 
 
@@ -21,9 +26,22 @@ async def health() -> Response:
     return answers.json({"status": "ok", "version": VERSION})
 
 
+@router.get(
+    "/errors/{code}",
+    responses={200: {"model": shapes.ErrorCode}},
+    summary="What the code of an error means, what brings it about, what mends it; needs no token",
+)
+def error_code(code: str) -> Response:
+    try:
+        return answers.json(explained(code))
+    except HeadraceError as error:
+        raise Refused(404, error) from None
+
+
 @router.get("/status", summary="How far the log, each view, source and sink are, and what is wrong")
-def status(project: Project) -> Response:
-    return answers.json(project.verb("status"))
+def status(who: Who, project: Project) -> Response:
+    """A token that is limited to some views is told of those, without sources and sinks."""
+    return answers.json(reached.status(who, project.verb("status")))
 
 
 @router.get("/top", summary="What it takes of its machine")
@@ -42,12 +60,14 @@ def frontier(project: Project) -> Response:
     summary="Sources, tables, views and sinks, and what flows from which to which",
 )
 def lineage(
-    project: Project, columns: Annotated[bool, Query(description="With the columns that each column is from")] = False
+    who: Who,
+    project: Project,
+    columns: Annotated[bool, Query(description="With the columns that each column is from")] = False,
 ) -> Response:
     found = graph(project.verb("status"))
     if columns:
         found["columns"] = project.verb("lineage")["columns"]
-    return answers.json(found)
+    return answers.json(reached.graph(who, found))
 
 
 @router.get("/sources", summary="Every source: its tables, position, state")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers, asked, shapes
+from headrace.api import answers, asked, reached, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.governance.roles import Action
@@ -41,7 +41,7 @@ def views(who: Who, project: Project) -> Response:
     for view in project.verb("status")["views"]:
         if who.reaches(view["name"]):
             columns = _columns(known[view["name"]]) if view["name"] in known else {"columns": [], "key": []}
-            found.append({**view, **_reached(who, view), **columns})
+            found.append({**view, **reached.of_view(who, view), **columns})
     return answers.json(found)
 
 
@@ -57,7 +57,7 @@ def view(who: Who, project: Project, name: Name) -> Response:
     sinks = told["sinks"] if who.access.allowed(who.principal, Action.STATUS) else []  # they are of the whole project
     whole = next((each for each in told["views"] if each["name"] == found["name"]), {}) | found
     return answers.json({
-        **whole, **_reached(who, whole),
+        **whole, **reached.of_view(who, whole),
         "read_by": [each for each in sorted(readers) if who.reaches(each)],
         "sinks": [sink["name"] for sink in sinks if found["name"] in sink.get("views", [])],
     })  # fmt: skip
@@ -145,8 +145,9 @@ def row(pairs: asked.Pairs, project: Project, name: Name, at: At = None) -> Resp
 
 
 @router.get("/views/{name}/explain", summary="How a view is maintained, operator by operator")
-def explain(project: Project, name: Name) -> Response:
-    return answers.json(project.verb("explain", {"view": name}))
+def explain(who: Who, project: Project, name: Name) -> Response:
+    relations = (each.name for each in project.questions.relations())
+    return answers.json(reached.explained(who, project.verb("explain", {"view": name}), relations))
 
 
 @router.get(
@@ -155,13 +156,14 @@ def explain(project: Project, name: Name) -> Response:
     summary="The columns that its columns come from, and what comes from them",
 )
 def lineage(
+    who: Who,
     project: Project,
     name: Name,
     reach: Annotated[
         Literal["direct", "all"], Query(description="all: up to columns of tables, down to all views and sinks")
     ] = "direct",
 ) -> Response:
-    return answers.json(project.verb("lineage", {"relation": name, "reach": reach}))
+    return answers.json(reached.lineage(who, project.verb("lineage", {"relation": name, "reach": reach})))
 
 
 class Asked(BaseModel, extra="forbid"):
@@ -234,15 +236,6 @@ def _limits(project: Served, limit: int, format: answers.Format, seconds: float 
 def _told(who: Asking, found: Answer) -> Answer:
     """What who asks may hear of it."""
     return replace(found, stale={view: who.principal.told(reason) for view, reason in found.stale.items()})
-
-
-def _reached(who: Asking, view: Mapping[str, Any]) -> dict[str, Any]:
-    """What a view reads, why it has failed and on which rows, as far as who asks may know of those relations."""
-    return {
-        "reason": who.principal.told(view["reason"]),
-        "reads": [each for each in view.get("reads", []) if who.reaches(each)],
-        "failing": [row for row in view["failing"] if who.reaches(row.get("table") or row.get("view") or view["name"])],
-    }
 
 
 def _columns(relation: Described) -> dict[str, Any]:

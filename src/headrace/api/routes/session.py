@@ -36,6 +36,16 @@ async def log_in(request: Request, project: Project, given: LogIn) -> Response:
     return response
 
 
+@router.get(
+    "/session",
+    responses={200: {"model": shapes.Session}},
+    summary="Who has logged in by this browser, if anybody; needs no token",
+)
+async def session(request: Request, project: Project) -> Response:
+    principal = project.gate.logged_in(request)
+    return answers.json({"me": None if principal is None else _shown(principal)})
+
+
 @router.delete("/session", summary="End the session, and forget the cookie")
 async def log_out(request: Request, project: Project) -> Response:
     project.gate.access.sessions.end(request.cookies.get(project.gate.cookie, ""))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
 
+from headrace.catalog.document import did_you_mean
 from headrace.cli import display
 from headrace.cli.options import JsonOption
+from headrace.control.error_code import explained
 from headrace.model.errors import CODES, HeadraceError
 
 EPILOG = """
@@ -16,7 +17,6 @@ headrace help                       # every command
 headrace help groups dead ls        # one of them
 headrace help sql.unknown_relation  # what an error means, what brings it about, what mends it
 """
-_LINK = re.compile(r"\[[^\]]+\]\(([^)]+)\)")  # of Markdown, to a page beside that of the errors
 
 
 def run(
@@ -32,27 +32,27 @@ def run(
     if words and len(words) == 1 and ("." in words[0] or words[0] in CODES):
         _code(words[0].strip("[]"), json)
         return
-    from headrace.cli.main import app
+    _command(words or [])
 
-    app()([*(words or ()), "--help"], prog_name="headrace")
+
+def _command(words: list[str]) -> None:
+    """Raises ``config.unknown_key`` for one word that is neither a command nor a code."""
+    from headrace.cli.main import SECTIONS, app
+
+    commands = [name for names in SECTIONS.values() for name in names]
+    if len(words) == 1 and words[0] not in commands:
+        raise HeadraceError(
+            "config.unknown_key", f"there is no command and no error code '{words[0]}'",
+            next=did_you_mean(words[0], [*commands, *CODES]) or "`headrace help`, or docs/reference/errors.md",
+        )  # fmt: skip
+    app()([*words, "--help"], prog_name="headrace")
 
 
 def _code(code: str, json: bool) -> None:
-    from headrace.catalog.document import did_you_mean
-    from headrace.model.remedies import REMEDIES
-
-    if code not in CODES:
-        raise HeadraceError(
-            "config.unknown_key",
-            f"there is no error code '{code}'",
-            why="the codes are those of this version of Headrace",
-            next=did_you_mean(code, CODES) or "docs/reference/errors.md lists all of them",
-        )
-    remedy = REMEDIES[code]
+    found = explained(code)
     if json:
-        display.emit({"code": code, "meaning": CODES[code], "cause": remedy.cause, "repair": remedy.repair})
+        display.emit(found)
         return
-    display.say(display.paint(f"[{code}] {CODES[code]}", "bold"))
-    for label, text in (("cause", remedy.cause), ("repair", remedy.repair)):
-        linked = _LINK.sub(r"docs/reference/\1", text)
-        display.say(f"  {label + ':':<8} {linked}")
+    display.say(display.paint(f"[{code}] {found['meaning']}", "bold"))
+    for label in ("cause", "repair"):
+        display.say(f"  {label + ':':<8} {found[label]}")
