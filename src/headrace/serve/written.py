@@ -55,7 +55,7 @@ def filter_of(column: str, text: str) -> Filter:
             why=f"a filter is COLUMN=OPERATOR.VALUE; operators: {', '.join(OPERATORS)}", next=f"{column}=eq.{text}",
         )  # fmt: skip
     if operator == "in":
-        return Filter(column, operator, words(column, value.removeprefix("(").removesuffix(")")))
+        return Filter(column, operator, tuple(words(column, value.removeprefix("(").removesuffix(")"))))
     return Filter(column, operator, value)
 
 

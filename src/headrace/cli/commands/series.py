@@ -96,15 +96,15 @@ def run(
         found = questions.series(name, asked, filters, commit, Limits(bound, seconds))
     if csv:
         contents.write_csv(found.table)
-        return
-    answer = table_json(found.table)
-    if json:
-        display.emit({**answer, "commit": found.commit, "more": found.more, "stale": dict(found.stale)})
-        return
-    display.say(f"{name} at commit {found.commit:,}, by {every} in {zone}\n")
-    display.table(answer["columns"], answer["rows"])
-    if found.more:
-        display.say(f"\n{found.table.num_rows:,} rows (--limit shows more)")
+    elif json:
+        stale = dict(found.stale)
+        display.emit({**table_json(found.table), "commit": found.commit, "more": found.more, "stale": stale})
+    else:
+        answer = table_json(found.table)
+        display.say(f"{name} at commit {found.commit:,}, by {every} in {zone}\n")
+        display.table(answer["columns"], answer["rows"])
+        if found.more:
+            display.say(f"\n{found.table.num_rows:,} rows (--limit shows more)")
 
 
 def _filter(text: str) -> Filter:
