@@ -181,7 +181,7 @@ def test_the_process_ends_when_it_answers_no_more_and_whatever_hangs(folder: Pat
     with socket.create_server(("127.0.0.1", 0)) as listener:
         told = {
             "path": str(folder), "name": "shop", "listeners": {"api": listener.fileno()}, "psql": None,
-            "api": asdict(ApiSettings()), "encrypted": {"api": None},
+            "api": asdict(ApiSettings()), "query_seconds": 60, "encrypted": {"api": None},
         }  # fmt: skip
         process = subprocess.Popen(
             [sys.executable, "-c", CHILD.format(broken=broken)], pass_fds=[listener.fileno()],

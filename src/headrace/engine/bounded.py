@@ -47,4 +47,4 @@ def bounded(spark: SparkSession, seconds: float, end: float, still_wanted: Calla
         over.set()
         watcher.join()
         for name, value in before.items():
-            context.setLocalProperty(name, value)  # type: ignore[arg-type]
+            context.setLocalProperty(name, value)

@@ -86,7 +86,7 @@ class Asking:
                     self._control.close()
                 self._control, theirs = socket.socketpair()
                 with theirs:
-                    self._process = subprocess.Popen(self._command, stdin=theirs, stdout=subprocess.DEVNULL)
+                    self._process = subprocess.Popen(self._command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
             assert self._control is not None
             socket.send_fds(self._control, [b"?"], [stream.fileno()])
 
