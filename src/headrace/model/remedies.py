@@ -373,23 +373,14 @@ REMEDIES: dict[str, Remedy] = {
         "A column is spelled wrong, a value is not of the column's type, or a key is not complete.",
         "As the error says; `headrace views` lists columns and keys.",
     ),
-    "query.bounds": Remedy(
-        "`seconds` over HTTP, `--timeout` or `statement_timeout` is more than `query_seconds` in headrace.yaml.",
-        "Allow it less, or set `query_seconds`, then start `headrace up` again.",
-    ),
+    "query.bounds": Remedy("It is more than `query_seconds` in headrace.yaml.", "Allow it less, or set that."),
     "query.timeout": Remedy(
         "The query reads or joins very much.",
         "Ask for less, or make it a view, which is kept up to date. More time by `seconds` over HTTP, `--timeout` or "
         "`SET statement_timeout`, up to `query_seconds` in headrace.yaml, which is 60.",
     ),
-    "query.memory": Remedy(
-        "The query makes or joins very much, or its answer is large.",
-        "Ask for less, make it a view, or set `api.memory`, and `psql.memory` for psql, in headrace.yaml.",
-    ),
-    "query.size": Remedy(
-        "The answer's rows are many, or its values large.",
-        "Ask for fewer rows, for less of them, or for a page at a time by `limit` and `offset`.",
-    ),
+    "query.memory": Remedy("It makes or joins very much.", "Ask for less, or set `api.memory`, `psql.memory`."),
+    "query.size": Remedy("Rows are many, or their values large.", "Ask for less, or a page, by `limit` and `offset`."),
     "query.failed": Remedy(
         "DuckDB cannot bind or run the query: an unknown column, types that do not fit, a value out of range.",
         "As DuckDB's message says; `--engine spark` has the functions and types of Spark.",
@@ -402,10 +393,7 @@ REMEDIES: dict[str, Remedy] = {
         "A client of PostgreSQL's protocol sent INSERT, GRANT, COPY FROM or the like.",
         "Change data at its source, and a view by `CREATE OR REPLACE VIEW`, or in its file and `headrace apply`.",
     ),
-    "query.canceled": Remedy(
-        "The client cancelled it (Ctrl-C in psql), or the server ended.",
-        "Ask again.",
-    ),
+    "query.canceled": Remedy("The client cancelled it, or the server ended.", "Ask it again, once it may be."),
     "psql.protocol": Remedy(
         "What connects is no client of PostgreSQL, or its message is longer than 16 MiB or comes out of order.",
         "Connect with psql or a driver for PostgreSQL, and send large values in parts.",
