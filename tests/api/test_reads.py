@@ -157,7 +157,7 @@ def test_sql_binds_values_and_says_when_there_is_more(published: Published, clie
         ("GET", "feeds/sums/transactions?limt=3", None, 400, "api.request"),
         ("POST", "sql", {"sql": "SELECT 1", "seconds": 61}, 400, "query.bounds"),
         ("POST", "sql", {"sql": "SELECT 1", "engine": "spark", "seconds": 61}, 400, "query.bounds"),
-        ("POST", "sql", {"sql": "SELECT repeat('x', 2000000) FROM range(100)"}, 413, "query.size"),
+        ("POST", "sql", {"sql": "SELECT repeat('x', 2000000) FROM range(20)"}, 413, "query.size"),
         (
             "POST",
             "sql",

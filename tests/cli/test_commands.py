@@ -80,7 +80,7 @@ class Answers:
     def explain(self, view: str) -> dict[str, Any]:
         return {"view": view, "sql": "SELECT 1", "operators": [], "text": "aggregate\n  join \x1b[2J"}
 
-    def sql(self, text: str) -> pa.Table:
+    def sql(self, text: str, *bounds: object) -> pa.Table:
         self.asked.append(text)
         when = datetime(2026, 3, 1, 8, tzinfo=UTC)
         return pa.table({

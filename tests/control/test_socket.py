@@ -50,7 +50,7 @@ class Recorder:
         self.calls.append(("explain", view))
         return {"view": view, "sql": "", "operators": [], "text": "one\ntwo"}
 
-    def sql(self, text: str) -> pa.Table:
+    def sql(self, text: str, *bounds: object) -> pa.Table:
         self.calls.append(("sql", text))
         return pa.table({"n": [1, 2, 3], "d": pa.array([Decimal("1.50"), None, Decimal("-2.00")])})
 
