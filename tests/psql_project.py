@@ -92,11 +92,16 @@ def nothing_runs(verb: str, arguments: dict[str, Any], progress: object) -> dict
 
 @contextmanager
 def serving(
-    views: Views, authenticate: Authenticate | None = None, *, call: Call = nothing_runs, **options: Any
+    views: Views,
+    authenticate: Authenticate | None = None,
+    *,
+    call: Call = nothing_runs,
+    project: str = "shop",
+    **options: Any,
 ) -> Iterator[PostgresServer]:
     """``call`` carries out the verbs of statements about definitions."""
     questions = Questions(Mirror(views.folder))
-    server = PostgresServer(questions, "shop", views.folder, PsqlSettings(**options), authenticate)
+    server = PostgresServer(questions, project, views.folder, PsqlSettings(**options), authenticate)
     access = Access(views.state)
     server.start(socket.create_server(("127.0.0.1", 0), backlog=64), Defining(call, access, views.folder))
     try:

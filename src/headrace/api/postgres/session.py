@@ -54,12 +54,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Prepared:
-    """A statement that was parsed. ``columns``: as they were described to the client."""
+    """A statement that was parsed. ``columns``: as they were described to the client; ``decided``: ``declared`` has the
+    types of columns that parameters are compared with."""
 
     tokens: list[Token]
     statement: statements.Statement | None
     declared: list[int]
     columns: list[ResultColumn] | None = None
+    decided: bool = False
 
 
 @dataclass
@@ -186,6 +188,7 @@ class Session:
                 "psql.protocol", f"{len(message.param_values)} parameters for {len(prepared.declared)}",
                 where=lexer.joined(prepared.tokens)[:100],
             )  # fmt: skip
+        self._decide(prepared)
         forms = forms if len(forms) == len(message.param_values) else list(forms or (0,)) * len(message.param_values)
         bound = [
             values.parameter(value, oid, form)
@@ -204,9 +207,7 @@ class Session:
             self._wire.write(opened.portal.description() if opened.portal else NoData())
             return
         prepared = self._known(message.name)
-        if 0 in prepared.declared and isinstance(prepared.statement, statements.Query):
-            found = self._reading().compared(self._rewritten(prepared.tokens, prepared.declared))
-            prepared.declared = [oid or found.get(n, 0) for n, oid in enumerate(prepared.declared, 1)]
+        self._decide(prepared)
         self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
         if prepared.columns is None:
             opened = self._open(prepared, [None] * len(prepared.declared), [])
@@ -214,6 +215,15 @@ class Session:
             if opened.portal:
                 opened.portal.close()
         self._wire.write(described(prepared.columns, [0] * len(prepared.columns)))
+
+    def _decide(self, prepared: Prepared) -> None:
+        """The types that neither the client nor a cast names, by what the parameters are compared with."""
+        if prepared.decided or self._failed or 0 not in prepared.declared:
+            return
+        if isinstance(prepared.statement, statements.Query):
+            found = self._reading().compared(self._rewritten(prepared.tokens, prepared.declared))
+            prepared.declared = [oid or found.get(n, 0) for n, oid in enumerate(prepared.declared, 1)]
+        prepared.decided = True
 
     def _execute(self, message: Execute) -> None:
         opened = self._portal(message.portal)
