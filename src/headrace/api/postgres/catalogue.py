@@ -96,8 +96,8 @@ def tables(
                 attributes.append(_attribute(index, number, column.name, types.of_spark(column.type), False))
             zeros = [0] * len(places)
             indexes.append((index, oid, len(places), len(places), True, True, True, False, True, False, places,
-                            True, True, False, False, False, zeros, zeros, zeros))  # fmt: skip
-            constraints.append((constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places, 2606, 0, True,
+                            True, True, False, False, False, 1, zeros, zeros, zeros))  # fmt: skip
+            constraints.append((constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places, 2606, 1, 0, True,
                                 0, True, " ", " ", " "))  # fmt: skip
             columns = ", ".join(quoted(column) for column in relation.key)
             defined.append(
@@ -142,9 +142,9 @@ def _around(database: str, user: str, settings: Mapping[str, str]) -> dict[str, 
     return {
         "pg_database": _table(
             "oid:l datname:s datdba:l encoding:i datlocprovider:s datistemplate:b datallowconn:b datconnlimit:i "
-            "datcollate:s datctype:s dattablespace:l datfrozenxid:l datminmxid:l daticulocale:s daticurules:s datlocale:s "
+            "datcollate:s datctype:s dattablespace:l datfrozenxid:l datminmxid:l xmin:l daticulocale:s daticurules:s datlocale:s "
             "datcollversion:s datacl:S",
-            [(1, database, _OWNER, 6, "c", False, True, -1, "C", "C", 1663, 0, 0)],
+            [(1, database, _OWNER, 6, "c", False, True, -1, "C", "C", 1663, 0, 0, 1)],
         ),
         "pg_roles": _table(
             "oid:l rolname:s rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b "
@@ -178,7 +178,7 @@ _CLASS = (
     "oid:l relname:s relnamespace:l reltype:l reloftype:l relowner:l relam:l relfilenode:l reltablespace:l relpages:i "
     "reltuples:f relallvisible:i reltoastrelid:l relhasindex:b relisshared:b relpersistence:s relkind:s relnatts:h "
     "relchecks:h relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b "
-    "relispopulated:b relreplident:s relispartition:b relrewrite:l relfrozenxid:l relminmxid:l tableoid:l relacl:S "
+    "relispopulated:b relreplident:s relispartition:b relrewrite:l relfrozenxid:l relminmxid:l tableoid:l xmin:l relacl:S "
     "reloptions:S relpartbound:s"
 )
 _ATTRIBUTE = (
@@ -189,11 +189,11 @@ _ATTRIBUTE = (
 _INDEX = (
     "indexrelid:l indrelid:l indnatts:h indnkeyatts:h indisunique:b indisprimary:b indimmediate:b indisclustered:b "
     "indisvalid:b indisreplident:b indkey:H indisready:b indislive:b indisexclusion:b indnullsnotdistinct:b "
-    "indcheckxmin:b indoption:H indcollation:L indclass:L indpred:s indexprs:s"
+    "indcheckxmin:b xmin:l indoption:H indcollation:L indclass:L indpred:s indexprs:s"
 )
 _CONSTRAINT = (
     "oid:l conname:s connamespace:l contype:s condeferrable:b condeferred:b convalidated:b conrelid:l contypid:l "
-    "conindid:l confrelid:l conkey:H tableoid:l conparentid:l conislocal:b coninhcount:i connoinherit:b confupdtype:s confdeltype:s "
+    "conindid:l confrelid:l conkey:H tableoid:l xmin:l conparentid:l conislocal:b coninhcount:i connoinherit:b confupdtype:s confdeltype:s "
     "confmatchtype:s confkey:H conpfeqop:L conppeqop:L conffeqop:L confdelsetcols:H conexclop:L conbin:s"
 )
 
@@ -202,7 +202,7 @@ def _class(oid: int, name: str, kind: str, columns: int, indexed: bool) -> tuple
     access = {"r": _HEAP, "i": _BTREE}.get(kind, 0)
     return (
         oid, name, _PUBLIC, 0, 0, _OWNER, access, oid, 0, 0, -1.0, 0, 0, indexed, False, "p", kind, columns, 0, False,
-        False, False, False, False, True, "d", False, 0, 0, 0, _CLASSES,
+        False, False, False, False, True, "d", False, 0, 0, 0, _CLASSES, 1,
     )  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def _types() -> dict[str, pa.Array]:
     every = [*types.SCALARS, *types.NAMES, *arrays]
     return {
         "oid": pa.array([each.oid for each in every], pa.int64()),
-        "tableoid": pa.array([1247] * len(every), pa.int64()),
+        **{name: pa.array([value] * len(every), pa.int64()) for name, value in (("tableoid", 1247), ("xmin", 1))},
         "typname": pa.array([each.short for each in every]),
         "typnamespace": pa.array([11] * len(every), pa.int64()),
         "typowner": pa.array([_OWNER] * len(every), pa.int64()),

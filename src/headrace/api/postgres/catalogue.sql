@@ -14,8 +14,9 @@ CREATE TYPE regnamespace AS BIGINT;
 CREATE TYPE xid AS BIGINT;
 CREATE TYPE jsonb AS VARCHAR;
 
-CREATE TABLE pg_namespace (oid BIGINT, nspname VARCHAR, nspowner BIGINT, nspacl VARCHAR[]);
-INSERT INTO pg_namespace VALUES (11, 'pg_catalog', 10, NULL), (2200, 'public', 10, NULL), (13000, 'information_schema', 10, NULL);
+CREATE TABLE pg_namespace (oid BIGINT, nspname VARCHAR, nspowner BIGINT, nspacl VARCHAR[], tableoid BIGINT, xmin BIGINT);
+INSERT INTO pg_namespace VALUES (11, 'pg_catalog', 10, NULL, 2615, 1), (2200, 'public', 10, NULL, 2615, 1),
+  (13000, 'information_schema', 10, NULL, 2615, 1);
 CREATE TABLE pg_am (oid BIGINT, amname VARCHAR, amhandler BIGINT, amtype VARCHAR);
 INSERT INTO pg_am VALUES (2, 'heap', 0, 't'), (403, 'btree', 0, 'i');
 CREATE TABLE pg_collation (oid BIGINT, collname VARCHAR, collnamespace BIGINT, collowner BIGINT, collprovider VARCHAR,
@@ -23,12 +24,12 @@ CREATE TABLE pg_collation (oid BIGINT, collname VARCHAR, collnamespace BIGINT, c
   collicurules VARCHAR, collversion VARCHAR);
 INSERT INTO pg_collation VALUES (100, 'default', 11, 10, 'd', true, -1, NULL, NULL, NULL, NULL, NULL),
   (950, 'C', 11, 10, 'c', true, -1, 'C', 'C', NULL, NULL, NULL);
-CREATE TABLE pg_tablespace (oid BIGINT, spcname VARCHAR, spcowner BIGINT, spcacl VARCHAR[], spcoptions VARCHAR[]);
-INSERT INTO pg_tablespace VALUES (1663, 'pg_default', 10, NULL, NULL);
+CREATE TABLE pg_tablespace (oid BIGINT, spcname VARCHAR, spcowner BIGINT, spcacl VARCHAR[], spcoptions VARCHAR[], tableoid BIGINT, xmin BIGINT);
+INSERT INTO pg_tablespace VALUES (1663, 'pg_default', 10, NULL, NULL, 1213, 1);
 CREATE TABLE pg_language (oid BIGINT, lanname VARCHAR, lanowner BIGINT, lanispl BOOLEAN, lanpltrusted BOOLEAN, lanplcallfoid BIGINT,
-  laninline BIGINT, lanvalidator BIGINT, lanacl VARCHAR[], tableoid BIGINT);
-INSERT INTO pg_language VALUES (12, 'internal', 10, false, false, 0, 0, 0, NULL, 2612), (13, 'c', 10, false, false, 0, 0, 0, NULL, 2612),
-  (14, 'sql', 10, false, true, 0, 0, 0, NULL, 2612);
+  laninline BIGINT, lanvalidator BIGINT, lanacl VARCHAR[], tableoid BIGINT, xmin BIGINT);
+INSERT INTO pg_language VALUES (12, 'internal', 10, false, false, 0, 0, 0, NULL, 2612, 1), (13, 'c', 10, false, false, 0, 0, 0, NULL, 2612, 1),
+  (14, 'sql', 10, false, true, 0, 0, 0, NULL, 2612, 1);
 INSERT INTO pg_proc (oid, proname, pronamespace, proowner, prolang, prokind, proretset, provolatile, pronargs, prorettype) VALUES
   (750, 'array_in', 11, 10, 12, 'f', false, 's', 3, 2277), (751, 'array_out', 11, 10, 12, 'f', false, 's', 1, 2275),
   (2400, 'array_recv', 11, 10, 12, 'f', false, 's', 3, 2277), (2401, 'array_send', 11, 10, 12, 'f', false, 's', 1, 17),
@@ -38,6 +39,8 @@ INSERT INTO pg_timezone_names VALUES ('UTC', 'UTC', INTERVAL 0 HOUR, false);
 
 -- Aliases begin with hr_: the arguments of a macro are put in as they were written, and must not find ours.
 CREATE MACRO quote_ident(word) AS CASE WHEN regexp_full_match(word, '[a-z_][a-z0-9_]*') THEN word ELSE '"' || replace(word, '"', '""') || '"' END;
+CREATE MACRO parse_ident(word) AS list_transform(regexp_extract_all(word, '"[^"]*"|[^.]+'),
+  lambda part: CASE WHEN part LIKE '"%' THEN trim(part, '"') ELSE lower(part) END);
 CREATE MACRO quote_literal(word) AS '''' || replace(word, '''', '''''') || '''';
 CREATE MACRO quote_nullable(word) AS coalesce(quote_literal(word), 'NULL');
 CREATE MACRO format_type(kind, modifier) AS (
@@ -177,6 +180,7 @@ CREATE MACRO width_bucket(operand, thresholds) AS CAST(len(list_filter(threshold
 CREATE MACRO date_bin(stride, moment, origin) AS time_bucket(CAST(stride AS INTERVAL), moment, origin);
 CREATE MACRO clock_timestamp() AS now();
 CREATE MACRO statement_timestamp() AS now();
+CREATE MACRO string_to_array(text, separator) AS TABLE SELECT system.main.string_to_array(text, separator) AS string_to_array;
 CREATE MACRO btrim(text) AS trim(text), (text, characters) AS trim(text, characters);
 CREATE MACRO lpad(text, size) AS system.main.lpad(text, size, ' '), (text, size, fill) AS system.main.lpad(text, size, fill);
 CREATE MACRO rpad(text, size) AS system.main.rpad(text, size, ' '), (text, size, fill) AS system.main.rpad(text, size, fill);
@@ -191,6 +195,7 @@ CREATE MACRO "current_database"(given) AS given;
 CREATE MACRO "current_schema"(given) AS given;
 CREATE MACRO "version"(given) AS given;
 CREATE MACRO "pg_backend_pid"(given) AS given;
+CREATE MACRO headrace_setting(given) AS given;
 CREATE MACRO set_config(named, given, is_local) AS given;
 
 -- The information schema, over what a connection may see.

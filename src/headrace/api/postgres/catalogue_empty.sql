@@ -5,37 +5,40 @@ CREATE TABLE pg_aggregate (aggfnoid BIGINT, aggkind VARCHAR, aggnumdirectargs SM
   BOOLEAN, aggfinalmodify VARCHAR, aggmfinalmodify VARCHAR, aggsortop BIGINT, aggtranstype BIGINT, aggtransspace INTEGER, aggmtranstype BIGINT,
   aggmtransspace INTEGER, agginitval VARCHAR, aggminitval VARCHAR);
 CREATE TABLE pg_amop (oid BIGINT, amopfamily BIGINT, amoplefttype BIGINT, amoprighttype BIGINT, amopstrategy SMALLINT, amoppurpose VARCHAR, amopopr
-  BIGINT, amopmethod BIGINT, amopsortfamily BIGINT, tableoid BIGINT);
+  BIGINT, amopmethod BIGINT, amopsortfamily BIGINT, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_amproc (oid BIGINT, amprocfamily BIGINT, amproclefttype BIGINT, amprocrighttype BIGINT, amprocnum SMALLINT, amproc BIGINT, tableoid
-  BIGINT);
-CREATE TABLE pg_attrdef (oid BIGINT, adrelid BIGINT, adnum SMALLINT, adbin VARCHAR, tableoid BIGINT);
+  BIGINT, xmin BIGINT);
+CREATE TABLE pg_attrdef (oid BIGINT, adrelid BIGINT, adnum SMALLINT, adbin VARCHAR, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_auth_members (roleid BIGINT, member BIGINT, grantor BIGINT, admin_option BOOLEAN, oid BIGINT, inherit_option BOOLEAN, set_option
   BOOLEAN);
 CREATE TABLE pg_authid (oid BIGINT, rolname VARCHAR, rolsuper BOOLEAN, rolinherit BOOLEAN, rolcreaterole BOOLEAN, rolcreatedb BOOLEAN, rolcanlogin
-  BOOLEAN, rolreplication BOOLEAN, rolbypassrls BOOLEAN, rolconnlimit INTEGER, rolpassword VARCHAR, rolvaliduntil TIMESTAMPTZ, tableoid BIGINT);
+  BOOLEAN, rolreplication BOOLEAN, rolbypassrls BOOLEAN, rolconnlimit INTEGER, rolpassword VARCHAR, rolvaliduntil TIMESTAMPTZ, tableoid BIGINT, xmin
+  BIGINT);
 CREATE TABLE pg_available_extension_versions (name VARCHAR, version VARCHAR, installed BOOLEAN, superuser BOOLEAN, trusted BOOLEAN, relocatable
   BOOLEAN, schema VARCHAR, requires VARCHAR[], comment VARCHAR);
 CREATE TABLE pg_available_extensions (name VARCHAR, default_version VARCHAR, installed_version VARCHAR, comment VARCHAR);
 CREATE TABLE pg_backend_memory_contexts (name VARCHAR, ident VARCHAR, parent VARCHAR, level INTEGER, total_bytes BIGINT, total_nblocks BIGINT,
   free_bytes BIGINT, free_chunks BIGINT, used_bytes BIGINT);
-CREATE TABLE pg_cast (oid BIGINT, castsource BIGINT, casttarget BIGINT, castfunc BIGINT, castcontext VARCHAR, castmethod VARCHAR, tableoid BIGINT);
+CREATE TABLE pg_cast (oid BIGINT, castsource BIGINT, casttarget BIGINT, castfunc BIGINT, castcontext VARCHAR, castmethod VARCHAR, tableoid BIGINT,
+  xmin BIGINT);
 CREATE TABLE pg_config (name VARCHAR, setting VARCHAR);
 CREATE TABLE pg_conversion (oid BIGINT, conname VARCHAR, connamespace BIGINT, conowner BIGINT, conforencoding INTEGER, contoencoding INTEGER, conproc
-  BIGINT, condefault BOOLEAN, tableoid BIGINT);
+  BIGINT, condefault BOOLEAN, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_cursors (name VARCHAR, statement VARCHAR, is_holdable BOOLEAN, is_binary BOOLEAN, is_scrollable BOOLEAN, creation_time TIMESTAMPTZ);
 CREATE TABLE pg_db_role_setting (setdatabase BIGINT, setrole BIGINT, setconfig VARCHAR[]);
-CREATE TABLE pg_default_acl (oid BIGINT, defaclrole BIGINT, defaclnamespace BIGINT, defaclobjtype VARCHAR, defaclacl VARCHAR[], tableoid BIGINT);
+CREATE TABLE pg_default_acl (oid BIGINT, defaclrole BIGINT, defaclnamespace BIGINT, defaclobjtype VARCHAR, defaclacl VARCHAR[], tableoid BIGINT, xmin
+  BIGINT);
 CREATE TABLE pg_depend (classid BIGINT, objid BIGINT, objsubid INTEGER, refclassid BIGINT, refobjid BIGINT, refobjsubid INTEGER, deptype VARCHAR);
-CREATE TABLE pg_enum (oid BIGINT, enumtypid BIGINT, enumsortorder FLOAT, enumlabel VARCHAR, tableoid BIGINT);
+CREATE TABLE pg_enum (oid BIGINT, enumtypid BIGINT, enumsortorder FLOAT, enumlabel VARCHAR, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_event_trigger (oid BIGINT, evtname VARCHAR, evtevent VARCHAR, evtowner BIGINT, evtfoid BIGINT, evtenabled VARCHAR, evttags VARCHAR[],
-  tableoid BIGINT);
+  tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_extension (oid BIGINT, extname VARCHAR, extowner BIGINT, extnamespace BIGINT, extrelocatable BOOLEAN, extversion VARCHAR, extconfig
-  BIGINT[], extcondition VARCHAR[], tableoid BIGINT);
+  BIGINT[], extcondition VARCHAR[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_file_settings (sourcefile VARCHAR, sourceline INTEGER, seqno INTEGER, name VARCHAR, setting VARCHAR, applied BOOLEAN, error VARCHAR);
 CREATE TABLE pg_foreign_data_wrapper (oid BIGINT, fdwname VARCHAR, fdwowner BIGINT, fdwhandler BIGINT, fdwvalidator BIGINT, fdwacl VARCHAR[],
-  fdwoptions VARCHAR[], tableoid BIGINT);
+  fdwoptions VARCHAR[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_foreign_server (oid BIGINT, srvname VARCHAR, srvowner BIGINT, srvfdw BIGINT, srvtype VARCHAR, srvversion VARCHAR, srvacl VARCHAR[],
-  srvoptions VARCHAR[], tableoid BIGINT);
+  srvoptions VARCHAR[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_foreign_table (ftrelid BIGINT, ftserver BIGINT, ftoptions VARCHAR[]);
 CREATE TABLE pg_group (groname VARCHAR, grosysid BIGINT, grolist BIGINT[]);
 CREATE TABLE pg_hba_file_rules (line_number INTEGER, type VARCHAR, database VARCHAR[], user_name VARCHAR[], address VARCHAR, netmask VARCHAR,
@@ -44,25 +47,25 @@ CREATE TABLE pg_ident_file_mappings (line_number INTEGER, map_name VARCHAR, sys_
 CREATE TABLE pg_inherits (inhrelid BIGINT, inhparent BIGINT, inhseqno INTEGER, inhdetachpending BOOLEAN);
 CREATE TABLE pg_init_privs (objoid BIGINT, classoid BIGINT, objsubid INTEGER, privtype VARCHAR, initprivs VARCHAR[]);
 CREATE TABLE pg_largeobject (loid BIGINT, pageno INTEGER, data BLOB);
-CREATE TABLE pg_largeobject_metadata (oid BIGINT, lomowner BIGINT, lomacl VARCHAR[], tableoid BIGINT);
+CREATE TABLE pg_largeobject_metadata (oid BIGINT, lomowner BIGINT, lomacl VARCHAR[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_locks (locktype VARCHAR, database BIGINT, relation BIGINT, page INTEGER, tuple SMALLINT, virtualxid VARCHAR, transactionid BIGINT,
   classid BIGINT, objid BIGINT, objsubid SMALLINT, virtualtransaction VARCHAR, pid INTEGER, mode VARCHAR, granted BOOLEAN, fastpath BOOLEAN, waitstart
   TIMESTAMPTZ);
 CREATE TABLE pg_matviews (schemaname VARCHAR, matviewname VARCHAR, matviewowner VARCHAR, tablespace VARCHAR, hasindexes BOOLEAN, ispopulated BOOLEAN,
   definition VARCHAR);
 CREATE TABLE pg_opclass (oid BIGINT, opcmethod BIGINT, opcname VARCHAR, opcnamespace BIGINT, opcowner BIGINT, opcfamily BIGINT, opcintype BIGINT,
-  opcdefault BOOLEAN, opckeytype BIGINT, tableoid BIGINT);
+  opcdefault BOOLEAN, opckeytype BIGINT, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_operator (oid BIGINT, oprname VARCHAR, oprnamespace BIGINT, oprowner BIGINT, oprkind VARCHAR, oprcanmerge BOOLEAN, oprcanhash BOOLEAN,
-  oprleft BIGINT, oprright BIGINT, oprresult BIGINT, oprcom BIGINT, oprnegate BIGINT, oprcode BIGINT, oprrest BIGINT, oprjoin BIGINT, tableoid
-  BIGINT);
-CREATE TABLE pg_opfamily (oid BIGINT, opfmethod BIGINT, opfname VARCHAR, opfnamespace BIGINT, opfowner BIGINT, tableoid BIGINT);
-CREATE TABLE pg_parameter_acl (oid BIGINT, parname VARCHAR, paracl VARCHAR[], tableoid BIGINT);
+  oprleft BIGINT, oprright BIGINT, oprresult BIGINT, oprcom BIGINT, oprnegate BIGINT, oprcode BIGINT, oprrest BIGINT, oprjoin BIGINT, tableoid BIGINT,
+  xmin BIGINT);
+CREATE TABLE pg_opfamily (oid BIGINT, opfmethod BIGINT, opfname VARCHAR, opfnamespace BIGINT, opfowner BIGINT, tableoid BIGINT, xmin BIGINT);
+CREATE TABLE pg_parameter_acl (oid BIGINT, parname VARCHAR, paracl VARCHAR[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_partitioned_table (partrelid BIGINT, partstrat VARCHAR, partnatts SMALLINT, partdefid BIGINT, partattrs SMALLINT[], partclass
   BIGINT[], partcollation BIGINT[], partexprs VARCHAR);
 CREATE TABLE pg_policies (schemaname VARCHAR, tablename VARCHAR, policyname VARCHAR, permissive VARCHAR, roles VARCHAR[], cmd VARCHAR, qual VARCHAR,
   with_check VARCHAR);
 CREATE TABLE pg_policy (oid BIGINT, polname VARCHAR, polrelid BIGINT, polcmd VARCHAR, polpermissive BOOLEAN, polroles BIGINT[], polqual VARCHAR,
-  polwithcheck VARCHAR, tableoid BIGINT);
+  polwithcheck VARCHAR, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_prepared_statements (name VARCHAR, statement VARCHAR, prepare_time TIMESTAMPTZ, parameter_types BIGINT[], from_sql BOOLEAN,
   generic_plans BIGINT, custom_plans BIGINT, result_types BIGINT[]);
 CREATE TABLE pg_prepared_xacts (transaction BIGINT, gid VARCHAR, prepared TIMESTAMPTZ, owner VARCHAR, database VARCHAR);
@@ -70,11 +73,11 @@ CREATE TABLE pg_proc (oid BIGINT, proname VARCHAR, pronamespace BIGINT, proowner
   BIGINT, prosupport BIGINT, prokind VARCHAR, prosecdef BOOLEAN, proleakproof BOOLEAN, proisstrict BOOLEAN, proretset BOOLEAN, provolatile VARCHAR,
   proparallel VARCHAR, pronargs SMALLINT, pronargdefaults SMALLINT, prorettype BIGINT, proargtypes BIGINT[], proallargtypes BIGINT[], proargmodes
   VARCHAR[], proargnames VARCHAR[], proargdefaults VARCHAR, protrftypes BIGINT[], prosrc VARCHAR, probin VARCHAR, prosqlbody VARCHAR, proconfig
-  VARCHAR[], proacl VARCHAR[], tableoid BIGINT);
+  VARCHAR[], proacl VARCHAR[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_publication (oid BIGINT, pubname VARCHAR, pubowner BIGINT, puballtables BOOLEAN, pubinsert BOOLEAN, pubupdate BOOLEAN, pubdelete
-  BOOLEAN, pubtruncate BOOLEAN, pubviaroot BOOLEAN, tableoid BIGINT);
-CREATE TABLE pg_publication_namespace (oid BIGINT, pnpubid BIGINT, pnnspid BIGINT, tableoid BIGINT);
-CREATE TABLE pg_publication_rel (oid BIGINT, prpubid BIGINT, prrelid BIGINT, prqual VARCHAR, prattrs SMALLINT[], tableoid BIGINT);
+  BOOLEAN, pubtruncate BOOLEAN, pubviaroot BOOLEAN, tableoid BIGINT, xmin BIGINT);
+CREATE TABLE pg_publication_namespace (oid BIGINT, pnpubid BIGINT, pnnspid BIGINT, tableoid BIGINT, xmin BIGINT);
+CREATE TABLE pg_publication_rel (oid BIGINT, prpubid BIGINT, prrelid BIGINT, prqual VARCHAR, prattrs SMALLINT[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_publication_tables (pubname VARCHAR, schemaname VARCHAR, tablename VARCHAR, attnames VARCHAR[], rowfilter VARCHAR);
 CREATE TABLE pg_range (rngtypid BIGINT, rngsubtype BIGINT, rngmultitypid BIGINT, rngcollation BIGINT, rngsubopc BIGINT, rngcanonical BIGINT,
   rngsubdiff BIGINT);
@@ -84,7 +87,7 @@ CREATE TABLE pg_replication_slots (slot_name VARCHAR, plugin VARCHAR, slot_type 
   BOOLEAN, active_pid INTEGER, xmin BIGINT, catalog_xmin BIGINT, restart_lsn VARCHAR, confirmed_flush_lsn VARCHAR, wal_status VARCHAR, safe_wal_size
   BIGINT, two_phase BOOLEAN);
 CREATE TABLE pg_rewrite (oid BIGINT, rulename VARCHAR, ev_class BIGINT, ev_type VARCHAR, ev_enabled VARCHAR, is_instead BOOLEAN, ev_qual VARCHAR,
-  ev_action VARCHAR, tableoid BIGINT);
+  ev_action VARCHAR, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_rules (schemaname VARCHAR, tablename VARCHAR, rulename VARCHAR, definition VARCHAR);
 CREATE TABLE pg_seclabel (objoid BIGINT, classoid BIGINT, objsubid INTEGER, provider VARCHAR, label VARCHAR);
 CREATE TABLE pg_seclabels (objoid BIGINT, classoid BIGINT, objsubid INTEGER, objtype VARCHAR, objnamespace BIGINT, objname VARCHAR, provider VARCHAR,
@@ -199,7 +202,7 @@ CREATE TABLE pg_statistic (starelid BIGINT, staattnum SMALLINT, stainherit BOOLE
   stanumbers3 FLOAT[], stanumbers4 FLOAT[], stanumbers5 FLOAT[], stavalues1 VARCHAR, stavalues2 VARCHAR, stavalues3 VARCHAR, stavalues4 VARCHAR,
   stavalues5 VARCHAR);
 CREATE TABLE pg_statistic_ext (oid BIGINT, stxrelid BIGINT, stxname VARCHAR, stxnamespace BIGINT, stxowner BIGINT, stxstattarget INTEGER, stxkeys
-  SMALLINT[], stxkind VARCHAR[], stxexprs VARCHAR, tableoid BIGINT);
+  SMALLINT[], stxkind VARCHAR[], stxexprs VARCHAR, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_statistic_ext_data (stxoid BIGINT, stxdinherit BOOLEAN, stxdndistinct VARCHAR, stxddependencies VARCHAR, stxdmcv VARCHAR, stxdexpr
   VARCHAR[]);
 CREATE TABLE pg_stats (schemaname VARCHAR, tablename VARCHAR, attname VARCHAR, inherited BOOLEAN, null_frac FLOAT, avg_width INTEGER, n_distinct
@@ -213,21 +216,21 @@ CREATE TABLE pg_stats_ext_exprs (schemaname VARCHAR, tablename VARCHAR, statisti
   histogram_bounds VARCHAR, correlation FLOAT, most_common_elems VARCHAR, most_common_elem_freqs FLOAT[], elem_count_histogram FLOAT[]);
 CREATE TABLE pg_subscription (oid BIGINT, subdbid BIGINT, subskiplsn VARCHAR, subname VARCHAR, subowner BIGINT, subenabled BOOLEAN, subbinary BOOLEAN,
   substream BOOLEAN, subtwophasestate VARCHAR, subdisableonerr BOOLEAN, subconninfo VARCHAR, subslotname VARCHAR, subsynccommit VARCHAR,
-  subpublications VARCHAR[], tableoid BIGINT, subpasswordrequired BOOLEAN, subrunasowner BOOLEAN, suborigin VARCHAR);
+  subpublications VARCHAR[], tableoid BIGINT, xmin BIGINT, subpasswordrequired BOOLEAN, subrunasowner BOOLEAN, suborigin VARCHAR);
 CREATE TABLE pg_subscription_rel (srsubid BIGINT, srrelid BIGINT, srsubstate VARCHAR, srsublsn VARCHAR);
 CREATE TABLE pg_timezone_abbrevs (abbrev VARCHAR, utc_offset INTERVAL, is_dst BOOLEAN);
-CREATE TABLE pg_transform (oid BIGINT, trftype BIGINT, trflang BIGINT, trffromsql BIGINT, trftosql BIGINT, tableoid BIGINT);
+CREATE TABLE pg_transform (oid BIGINT, trftype BIGINT, trflang BIGINT, trffromsql BIGINT, trftosql BIGINT, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_trigger (oid BIGINT, tgrelid BIGINT, tgparentid BIGINT, tgname VARCHAR, tgfoid BIGINT, tgtype SMALLINT, tgenabled VARCHAR,
   tgisinternal BOOLEAN, tgconstrrelid BIGINT, tgconstrindid BIGINT, tgconstraint BIGINT, tgdeferrable BOOLEAN, tginitdeferred BOOLEAN, tgnargs
-  SMALLINT, tgattr SMALLINT[], tgargs BLOB, tgqual VARCHAR, tgoldtable VARCHAR, tgnewtable VARCHAR, tableoid BIGINT);
-CREATE TABLE pg_ts_config (oid BIGINT, cfgname VARCHAR, cfgnamespace BIGINT, cfgowner BIGINT, cfgparser BIGINT, tableoid BIGINT);
+  SMALLINT, tgattr SMALLINT[], tgargs BLOB, tgqual VARCHAR, tgoldtable VARCHAR, tgnewtable VARCHAR, tableoid BIGINT, xmin BIGINT);
+CREATE TABLE pg_ts_config (oid BIGINT, cfgname VARCHAR, cfgnamespace BIGINT, cfgowner BIGINT, cfgparser BIGINT, tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_ts_config_map (mapcfg BIGINT, maptokentype INTEGER, mapseqno INTEGER, mapdict BIGINT);
 CREATE TABLE pg_ts_dict (oid BIGINT, dictname VARCHAR, dictnamespace BIGINT, dictowner BIGINT, dicttemplate BIGINT, dictinitoption VARCHAR, tableoid
-  BIGINT);
+  BIGINT, xmin BIGINT);
 CREATE TABLE pg_ts_parser (oid BIGINT, prsname VARCHAR, prsnamespace BIGINT, prsstart BIGINT, prstoken BIGINT, prsend BIGINT, prsheadline BIGINT,
-  prslextype BIGINT, tableoid BIGINT);
-CREATE TABLE pg_ts_template (oid BIGINT, tmplname VARCHAR, tmplnamespace BIGINT, tmplinit BIGINT, tmpllexize BIGINT, tableoid BIGINT);
-CREATE TABLE pg_user_mapping (oid BIGINT, umuser BIGINT, umserver BIGINT, umoptions VARCHAR[], tableoid BIGINT);
+  prslextype BIGINT, tableoid BIGINT, xmin BIGINT);
+CREATE TABLE pg_ts_template (oid BIGINT, tmplname VARCHAR, tmplnamespace BIGINT, tmplinit BIGINT, tmpllexize BIGINT, tableoid BIGINT, xmin BIGINT);
+CREATE TABLE pg_user_mapping (oid BIGINT, umuser BIGINT, umserver BIGINT, umoptions VARCHAR[], tableoid BIGINT, xmin BIGINT);
 CREATE TABLE pg_user_mappings (umid BIGINT, srvid BIGINT, srvname VARCHAR, umuser BIGINT, usename VARCHAR, umoptions VARCHAR[]);
 CREATE TABLE information_schema_administrable_role_authorizations (grantee VARCHAR, role_name VARCHAR, is_grantable VARCHAR);
 CREATE TABLE information_schema_applicable_roles (grantee VARCHAR, role_name VARCHAR, is_grantable VARCHAR);

@@ -8,7 +8,7 @@ from typing import Any
 UNNAMED = "?column?"
 _FUNCTIONS = {"count_star": "count", "date_part": "extract", "list_value": "array", "struct_pack": "row",
               **{f"to_{kind}": kind for kind in ("regclass", "regtype", "regnamespace", "regproc", "regrole")},
-              "json_group_array": "json_agg",
+              "headrace_setting": "current_setting", "json_group_array": "json_agg",
               "json_object": "json_build_object", "json_array": "json_build_array"}  # fmt: skip
 _NAME_OF = "headrace_name_"  # how the macros begin that show objects of the catalogue
 _TYPES = {

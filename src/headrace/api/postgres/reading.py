@@ -98,6 +98,8 @@ class Result:
         self._connection = connection
         self._relation = self._asked(query.sql, parameters)
         kinds = [types.of_duckdb(kind) for kind in self._relation.types]
+        if query.catalogue:
+            kinds = [types.of_catalogue(kind) for kind in kinds]
         titles = names(statement, self._relation.columns)
         self.columns = [ResultColumn(title, kind) for title, kind in zip(titles, kinds, strict=True)]
         self._sql, self._parameters = query.sql, parameters

@@ -21,6 +21,9 @@ _ASKING = (INFORMATION, *_NAMED, "format_type", "obj_description", "current_sett
 _SYNONYMS = {"json_build_object": "json_object", "jsonb_build_object": "json_object", "jsonb_agg": "json_group_array",
              "json_agg": "json_group_array", "json_build_array": "json_array", "jsonb_build_array": "json_array",
              "to_jsonb": "to_json", "every": "bool_and"}  # fmt: skip
+_ROWS = ("unnest", "string_to_array")  # functions of one column that may stand in FROM
+_CLAUSES = ("select", "from", "join", "on", "where", "group", "having", "order", "limit", "union", "values")
+_AFTER_RELATION = ("", "join", "left", "right", "full", "cross", "inner", "natural", "with", *_CLAUSES)
 _COMPARING = ("=", "<", ">", "!")
 _SCHEMAS = (PUBLIC, CATALOGUE)
 _BEFORE_RELATION = ("from", "join", "table", "only")
@@ -55,8 +58,10 @@ class _Rewriting:
         self._closing = _closings(self._parts)
         # Names that stand alone somewhere: all aliases and WITH queries are among them.
         self._alone = {part.name for at, part in enumerate(self._parts) if self._name(at) and self._text(at + 1) != "."}
+        self._opening = {closes: opens for opens, closes in self._closing.items()}
         self._left_out: set[int] = set()
-        self._bare = -1  # the place of a name whose schema was left out
+        self._columns: dict[int, str] = {}  # what goes after the name at a place
+        self._bare = -1  # the place of a name before which a schema, or the database, was left out
 
     def run(self) -> Rewritten:
         found, at = list[str](), 0
@@ -66,7 +71,7 @@ class _Rewriting:
                 text, at = "", at + 1
             else:
                 text, at = self._step(at, self._name(at))
-            found += [self._spaces[begin], text]
+            found += [self._spaces[begin], text, self._columns.get(begin, "")]
         return Rewritten("".join(found).strip(), any(map(self._asks, range(len(self._parts)))))
 
     def _asks(self, at: int) -> bool:
@@ -79,6 +84,7 @@ class _Rewriting:
             return named
         if name and follows == ".":
             if self._is_database(at, name):
+                self._bare = at + 2
                 return "", at + 2
             if name in _SCHEMAS and self._is_schema(at, name):
                 self._bare = at + 2
@@ -139,7 +145,7 @@ class _Rewriting:
     def _is_schema(self, at: int, name: str) -> bool:
         """Whether it is the schema, and no relation that the statement calls so, whose columns follow."""
         longer = self._text(at + 3) in (".", "(")
-        return name not in self._alone or longer or self._name(at - 1) in _BEFORE_RELATION
+        return name not in self._alone or longer or at == self._bare or self._name(at - 1) in _BEFORE_RELATION
 
     def _call(self, at: int, name: str) -> tuple[str, int]:
         end = self._closing.get(at + 1, len(self._parts) - 1)
@@ -149,11 +155,23 @@ class _Rewriting:
         if name == "cast" and self._name(end - 1) in _NAMED and self._name(end - 2) == "as":
             self._left_out |= {end - 2, end - 1}
             return _NAMED[self._name(end - 1)], at + 1
+        if name in _ROWS and self._is_relation(at):
+            alias = end + 2 if self._name(end + 1) == "as" else end + 1
+            if self._name(alias) not in _AFTER_RELATION and self._text(alias + 1) != "(":
+                self._columns[alias] = f"({self._plain(alias)})"  # PostgreSQL calls the column as the relation
         if self._is_value(at):
-            if end == at + 2 and f"{name}()" in self._values:
-                return self._values[f"{name}()"], end + 1
+            called = "".join(map(self._text, range(at + 1, end + 1)))  # as DuckDB has no subquery where it is called
+            if f"{name}{called}" in self._values:
+                return self._values[f"{name}{called}"], end + 1
             return _SYNONYMS.get(name) or self._plain(at), at + 1
         return self._plain(at), at + 1
+
+    def _is_relation(self, at: int) -> bool:
+        """Whether a function is called in FROM."""
+        place = at - 1
+        while self._text(place) not in ("", "(") and self._name(place) not in _CLAUSES:
+            place = self._opening.get(place, place) - 1
+        return self._name(place) in ("from", "join")
 
     def _cast(self, at: int) -> tuple[str, int]:
         """``'orders'::regclass``, ``'{a,b}'::text[]``."""

@@ -314,7 +314,11 @@ class Session:
             "current_database()": project, "current_schema()": "'public'", "current_schema": "'public'",
             "version()": f"'{VERSION}'", "pg_backend_pid()": str(self._number),
         }  # fmt: skip
-        return {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
+        values = {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
+        for name, value in self._settings.all().items():
+            text = value.replace("'", "''")
+            values[f"current_setting('{name}')"] = f"headrace_setting('{text}')"
+        return values
 
     def _shown(self, setting: str) -> Source:
         if setting == "all":
