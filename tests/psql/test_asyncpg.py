@@ -48,7 +48,10 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]
     with PostgresServer() as server, serving(views) as served:
         server.psql("CREATE ROLE ada LOGIN SUPERUSER")
         server.create_database("shop")
-        server.psql("CREATE TABLE orders (id int, name text, amount numeric(12,2), day date, words text[], numbers int[])", "shop")
+        server.psql(
+            "CREATE TABLE orders (id int, name text, amount numeric(12,2), day date, words text[], numbers int[])",
+            "shop",
+        )
         yield served.address[1], server.port
 
 
@@ -61,9 +64,14 @@ def test_every_statement_gives_what_postgresql_gives(ports: tuple[int, int]) -> 
                 await client.executemany("INSERT INTO orders VALUES ($1, $2, $3, $4, $5, $6)", ROWS)
             found: list[Any] = [[tuple(row) for row in await client.fetch(sql, *given)] for sql, given in ASKED]
             prepared = await client.prepare("SELECT id, words FROM orders WHERE id = any($1) AND name = $2")
-            found += [[each.name for each in prepared.get_parameters()], [each.type.name for each in prepared.get_attributes()]]
+            found += [
+                [each.name for each in prepared.get_parameters()],
+                [each.type.name for each in prepared.get_attributes()],
+            ]
             async with client.transaction():
-                found.append([row["id"] async for row in client.cursor("SELECT id FROM orders ORDER BY id", prefetch=2)])
+                found.append(
+                    [row["id"] async for row in client.cursor("SELECT id FROM orders ORDER BY id", prefetch=2)]
+                )
             return found
         finally:
             await client.close()

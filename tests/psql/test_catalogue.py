@@ -28,14 +28,88 @@ COMMANDS = [
 
 # Every other command of psql 15 that lists something, alone and with its details. Those of the second row list objects
 # that PostgreSQL brings along and a project has not, or what differs by design (owners, sizes, settings).
-SAME = (
-    "da da+ dc dc+ dd dD+ ddp dE dE+ des des+ det det+ deu deu+ dew dew+ df+ dl dL dL+ dm+ do do+ dO dO+ dP dP+ drds dRp "
-    "dRp+ dRs dRs+ ds+ dT+ dX dX+ dx+ dy dy+ z lo_list"
-).split()
-SHORTER = (
-    "dA dA+ dAc dAc+ dAf dAf+ dAo dAo+ dAp dAp+ db db+ dC dC+ dconfig dconfig+ dF dF+ dFd dFd+ dFp dFp+ dFt dFt+ dg dg+ "
-    "di di+ dn+ dS dt+ du du+ dv+ l l+"
-).split()
+SAME = [
+    "da",
+    "da+",
+    "dc",
+    "dc+",
+    "dd",
+    "dD+",
+    "ddp",
+    "dE",
+    "dE+",
+    "des",
+    "des+",
+    "det",
+    "det+",
+    "deu",
+    "deu+",
+    "dew",
+    "dew+",
+    "df+",
+    "dl",
+    "dL",
+    "dL+",
+    "dm+",
+    "do",
+    "do+",
+    "dO",
+    "dO+",
+    "dP",
+    "dP+",
+    "drds",
+    "dRp",
+    "dRp+",
+    "dRs",
+    "dRs+",
+    "ds+",
+    "dT+",
+    "dX",
+    "dX+",
+    "dx+",
+    "dy",
+    "dy+",
+    "z",
+    "lo_list",
+]
+SHORTER = [
+    "dA",
+    "dA+",
+    "dAc",
+    "dAc+",
+    "dAf",
+    "dAf+",
+    "dAo",
+    "dAo+",
+    "dAp",
+    "dAp+",
+    "db",
+    "db+",
+    "dC",
+    "dC+",
+    "dconfig",
+    "dconfig+",
+    "dF",
+    "dF+",
+    "dFd",
+    "dFd+",
+    "dFp",
+    "dFp+",
+    "dFt",
+    "dFt+",
+    "dg",
+    "dg+",
+    "di",
+    "di+",
+    "dn+",
+    "dS",
+    "dt+",
+    "du",
+    "du+",
+    "dv+",
+    "l",
+    "l+",
+]
 
 
 @pytest.fixture(scope="module")

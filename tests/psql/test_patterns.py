@@ -15,7 +15,13 @@ import pytest
 from headrace.testing.postgres import PostgresServer
 from psql_project import Views, connect, serving
 
-MOMENTS = ["2024-02-29 23:59:59.123456", "2023-01-01 00:00:00", "1999-12-31 12:05:09.5", "2021-08-09 01:02:03", "0099-03-04 11:11:11"]
+MOMENTS = [
+    "2024-02-29 23:59:59.123456",
+    "2023-01-01 00:00:00",
+    "1999-12-31 12:05:09.5",
+    "2021-08-09 01:02:03",
+    "0099-03-04 11:11:11",
+]
 OF_MOMENTS = [
     "YYYY-MM-DD", "YYYY-MM-DD HH24:MI:SS.MS", "yyyy-mm-dd hh24:mi:ss", "HH12:MI AM", "hh:mi pm", "HH:MI:SS a.m.", "FMHH12:FMMI",
     "Day, DD Month YYYY", "FMDay, FMDDth FMMonth YYYY", "DY dy Dy MON mon Mon", "DAY day MONTH month", "DDD D ID IDDD",
@@ -30,12 +36,14 @@ OF_NUMBERS = [
     "FM9,999,999.00", "999,999,999", "S999", "S9999.9", "999S", "999MI", "MI999", "PL999", "SG999", "999SG", "999PR", "FM999PR",
     "FM999MI", "FMS999", "999th", "999TH", "FM999th", "9D9", "FM9G999D99", "0999", "90.9", "0.99", ".99", "FM.99", "099.90",
     "\"x\"999", "$999", "FM999%", "FM00,000.0", "999 999", "FM9 9", "999,", "FM0.00", "99999999999999999999",
+    "9.9999999999999999999999999999999999",
 ]  # fmt: skip
 TEXTS = [
     ("2024-02-29", "YYYY-MM-DD"), ("2024-02-29 10:11:12", "YYYY-MM-DD HH24:MI:SS"), ("20240229", "YYYYMMDD"), ("2024", "YYYY"),
     ("29 Feb 2024", "DD Mon YYYY"), ("29 february 2024", "DD Month YYYY"), ("2024/2/3", "YYYY-MM-DD"), ("24", "YY"), ("75", "YY"),
     ("2024-02-29 10:11 PM", "YYYY-MM-DD HH12:MI AM"), ("2024-02-29 10:11:12.5", "YYYY-MM-DD HH24:MI:SS.MS"), ("2024 060", "YYYY DDD"),
     ("2024-02-29T10:11", "YYYY-MM-DD\"T\"HH24:MI"), ("2024-02-29 10+02", "YYYY-MM-DD HH24TZH"), ("  2024-02-29", "YYYY-MM-DD"),
+    ("2024-02-29 10:00 -02", "YYYY-MM-DD HH24:MI TZH"),
     ("3rd Mar 2024", "DDth Mon YYYY"), ("Mon 04 03 2024", "Dy DD MM YYYY"), ("20240229101112", "YYYYMMDDHH24MISS"),
 ]  # fmt: skip
 REFUSED = {
@@ -48,9 +56,13 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[psycopg.Connection[Any]]]:
     views = Views(tmp_path_factory.mktemp("patterns") / "p")
-    with PostgresServer() as server, serving(views) as served, connect(served, autocommit=True) as here:
-        with psycopg.connect(server.dsn, autocommit=True, options="-c TimeZone=UTC") as there:
-            yield [here, there]
+    with (
+        PostgresServer() as server,
+        serving(views) as served,
+        connect(served, autocommit=True) as here,
+        psycopg.connect(server.dsn, autocommit=True, options="-c TimeZone=UTC") as there,
+    ):
+        yield [here, there]
 
 
 def quoted(text: str) -> str:
@@ -63,7 +75,9 @@ def quoted(text: str) -> str:
     [("timestamp", MOMENTS, OF_MOMENTS), ("timestamptz", MOMENTS, OF_MOMENTS), ("date", MOMENTS, OF_MOMENTS), ("numeric(18,3)", NUMBERS, OF_NUMBERS)],
     ids=["timestamp", "timestamptz", "date", "numeric"],
 )  # fmt: skip
-def test_values_are_shown_as_postgresql_shows_them(both: Any, kind: str, values: list[str], patterns: list[str]) -> None:
+def test_values_are_shown_as_postgresql_shows_them(
+    both: Any, kind: str, values: list[str], patterns: list[str]
+) -> None:
     shown = ", ".join(f"to_char(v::{kind}, {quoted(pattern)})" for pattern in patterns)
     listed = ", ".join(f"({number}, {quoted(value)})" for number, value in enumerate(values))
     statement = f"SELECT v, {shown} FROM (VALUES {listed}) AS t (n, v) ORDER BY n"
@@ -80,7 +94,8 @@ def test_values_are_shown_as_postgresql_shows_them(both: Any, kind: str, values:
 @pytest.mark.postgres
 def test_texts_are_read_as_postgresql_reads_them(both: Any) -> None:
     read = ", ".join(
-        f"to_timestamp({quoted(text)}, {quoted(pattern)}), to_date({quoted(text)}, {quoted(pattern)})" for text, pattern in TEXTS
+        f"to_timestamp({quoted(text)}, {quoted(pattern)}), to_date({quoted(text)}, {quoted(pattern)})"
+        for text, pattern in TEXTS
     )
     here, there = (connection.execute(f"SELECT {read}".encode()).fetchone() for connection in both)
     assert here == there

@@ -75,7 +75,13 @@ def test_an_inspector_finds_what_it_finds_in_postgresql(engines: list[sa.Engine]
     assert sorted(of("get_view_names", schema="public")) == ["customers", "kinds", "orders"]
     assert of("get_schema_names") == ["information_schema", "public"]
     assert of("has_table", "kinds") and not of("has_table", "nothing") and of("has_table", "keyed", schema="public")
-    for method in ("get_materialized_view_names", "get_sequence_names", "get_temp_table_names", "get_enums", "get_domains"):
+    for method in (
+        "get_materialized_view_names",
+        "get_sequence_names",
+        "get_temp_table_names",
+        "get_enums",
+        "get_domains",
+    ):
         assert of(method) == []
     for name in RELATIONS:
         assert [column["name"] for column in of("get_columns", name)]
@@ -94,7 +100,9 @@ def plain(found: Any) -> Any:
         return [plain(each) for each in found]
     if isinstance(found, dict):
         return {name: plain(value) for name, value in found.items()}
-    return repr(found) if isinstance(found, sa.ARRAY) else str(found) if isinstance(found, sa.types.TypeEngine) else found
+    return (
+        repr(found) if isinstance(found, sa.ARRAY) else str(found) if isinstance(found, sa.types.TypeEngine) else found
+    )
 
 
 @pytest.mark.postgres
@@ -105,7 +113,10 @@ def test_metadata_is_reflected_with_columns_types_and_keys(engines: list[sa.Engi
         metadata.reflect(engine, views=True, schema=schema)
         alone = sa.Table("kinds", sa.MetaData(), autoload_with=engine, schema=schema)
         return {
-            table.name: ([(c.name, repr(c.type), c.nullable) for c in table.columns], [c.name for c in table.primary_key])
+            table.name: (
+                [(c.name, repr(c.type), c.nullable) for c in table.columns],
+                [c.name for c in table.primary_key],
+            )
             for table in (*metadata.tables.values(), alone)
         }
 

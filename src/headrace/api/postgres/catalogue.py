@@ -1,7 +1,7 @@
 """The views and tables of a project as PostgreSQL's catalogue and information schema show them.
 
-What is the same for every project is in catalogue.sql and catalogue_empty.sql; the rest is made here of what the asker may read. Object ids of
-relations are those of their names: they stay as long as the process.
+What is the same for every project is in catalogue.sql and catalogue_empty.sql; the rest is made here of what the asker
+may read. Object ids of relations are those of their names: they stay as long as the process.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def tables(
             zeros = [0] * len(places)
             indexes.append((index, oid, len(places), len(places), True, True, True, False, True, False, places,
                             True, True, False, False, False, 1, zeros, zeros, zeros))  # fmt: skip
-            constraints.append((constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places, 2606, 1, 0, True,
-                                0, True, " ", " ", " "))  # fmt: skip
+            constraints.append((constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places, 2606, 1,
+                                0, True, 0, True, " ", " ", " "))  # fmt: skip
             columns = ", ".join(quoted(column) for column in relation.key)
             defined.append(
                 (index, f"CREATE UNIQUE INDEX {quoted(name)} ON public.{quoted(relation.name)} USING btree ({columns})")
@@ -142,8 +142,8 @@ def _around(database: str, user: str, settings: Mapping[str, str]) -> dict[str, 
     return {
         "pg_database": _table(
             "oid:l datname:s datdba:l encoding:i datlocprovider:s datistemplate:b datallowconn:b datconnlimit:i "
-            "datcollate:s datctype:s dattablespace:l datfrozenxid:l datminmxid:l xmin:l daticulocale:s daticurules:s datlocale:s "
-            "datcollversion:s datacl:S",
+            "datcollate:s datctype:s dattablespace:l datfrozenxid:l datminmxid:l xmin:l daticulocale:s daticurules:s "
+            "datlocale:s datcollversion:s datacl:S",
             [(1, database, _OWNER, 6, "c", False, True, -1, "C", "C", 1663, 0, 0, 1)],
         ),
         "pg_roles": _table(
@@ -172,14 +172,15 @@ def quoted(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-_KINDS = {"t": pa.timestamp("us", "UTC"), "L": pa.list_(pa.int64()), "l": pa.int64(), "i": pa.int32(), "h": pa.int16(), "s": pa.string(), "b": pa.bool_(), "f": pa.float32(),
+_KINDS = {"t": pa.timestamp("us", "UTC"), "L": pa.list_(pa.int64()), "l": pa.int64(),
+          "i": pa.int32(), "h": pa.int16(), "s": pa.string(), "b": pa.bool_(), "f": pa.float32(),
           "S": pa.list_(pa.string()), "H": pa.list_(pa.int16())}  # fmt: skip
 _CLASS = (
     "oid:l relname:s relnamespace:l reltype:l reloftype:l relowner:l relam:l relfilenode:l reltablespace:l relpages:i "
     "reltuples:f relallvisible:i reltoastrelid:l relhasindex:b relisshared:b relpersistence:s relkind:s relnatts:h "
     "relchecks:h relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b "
-    "relispopulated:b relreplident:s relispartition:b relrewrite:l relfrozenxid:l relminmxid:l tableoid:l xmin:l relacl:S "
-    "reloptions:S relpartbound:s"
+    "relispopulated:b relreplident:s relispartition:b relrewrite:l relfrozenxid:l relminmxid:l tableoid:l xmin:l "
+    "relacl:S reloptions:S relpartbound:s"
 )
 _ATTRIBUTE = (
     "attrelid:l attname:s atttypid:l attstattarget:i attlen:h attnum:h attndims:i attcacheoff:i atttypmod:i attbyval:b "
@@ -193,8 +194,9 @@ _INDEX = (
 )
 _CONSTRAINT = (
     "oid:l conname:s connamespace:l contype:s condeferrable:b condeferred:b convalidated:b conrelid:l contypid:l "
-    "conindid:l confrelid:l conkey:H tableoid:l xmin:l conparentid:l conislocal:b coninhcount:i connoinherit:b confupdtype:s confdeltype:s "
-    "confmatchtype:s confkey:H conpfeqop:L conppeqop:L conffeqop:L confdelsetcols:H conexclop:L conbin:s"
+    "conindid:l confrelid:l conkey:H tableoid:l xmin:l conparentid:l conislocal:b "
+    "coninhcount:i connoinherit:b confupdtype:s confdeltype:s confmatchtype:s confkey:H conpfeqop:L conppeqop:L "
+    "conffeqop:L confdelsetcols:H conexclop:L conbin:s"
 )
 
 

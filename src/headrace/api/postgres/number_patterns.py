@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 _TOKEN = re.compile(
     r'"(?P<quoted>(?:[^"\\]|\\.)*)"?|\\(?P<escaped>.)|(?P<word>FM|EEEE|MI|PL|SG|PR|RN|TH|th|[90.,DGSVLBC])|(?P<plain>.)',
     re.DOTALL | re.IGNORECASE,
 )
+_EXACT = Context(prec=1000, rounding=ROUND_HALF_UP)  # digits of the widest number that is shown
 _SIGNS = ("S", "MI", "PL", "SG", "PR")
 
 
@@ -32,7 +33,7 @@ def shown(number: Decimal, pattern: str) -> str:
     form = _read(pattern)
     if not number.is_finite():
         raise NotImplementedError(f"to_char of {number}")
-    rounded = abs(number).quantize(Decimal(1).scaleb(-form.fraction), ROUND_HALF_UP)
+    rounded = abs(number).quantize(Decimal((0, (1,), -form.fraction)), context=_EXACT)
     digits, _, fraction = f"{rounded:f}".partition(".")
     digits = digits.lstrip("0")
     if not digits and not form.fraction:

@@ -1,7 +1,7 @@
 """``to_char``, ``to_timestamp`` and ``to_date`` with PostgreSQL's patterns, which DuckDB has not.
 
-DuckDB calls them a value at a time, with values as their texts. A pattern that is not known is refused, never passed over:
-``NotImplementedError``; a text that does not fit its pattern is a ``ValueError``.
+DuckDB calls them a value at a time, with values as their texts. A pattern that is not known is refused, never passed
+over: ``NotImplementedError``; a text that does not fit its pattern is a ``ValueError``.
 """
 
 from __future__ import annotations
@@ -17,20 +17,6 @@ from headrace.api.postgres import number_patterns
 
 _NUMBERS = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*|NUMERIC.*)$")
 _MOMENTS = {"DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
-_WORDS = (
-    "HH24 HH12 HH MI SSSSS SSSS SS MS US FF1 FF2 FF3 FF4 FF5 FF6 A.M. P.M. AM PM Y,YYY YYYY YYY YY Y IYYY IYY IY IDDD "
-    "ID IW I B.C. A.D. BC AD MONTH MON MM DAY DY DDD DD D WW W CC J Q RM TZH TZM TZ OF"
-).split()
-_TOKEN = re.compile(
-    r'"(?P<quoted>(?:[^"\\]|\\.)*)"?|\\(?P<escaped>.)|(?P<exact>FX|fx)|(?P<fill>(?:FM|fm|TM|tm)*)(?P<word>'
-    + "|".join(
-        re.escape(word)
-        for each in _WORDS
-        for word in ((each, each.capitalize(), each.lower()) if each in ("MONTH", "MON", "DAY", "DY") else (each, each.lower()))
-    )
-    + r")(?P<ordinal>TH|th)?|(?P<plain>.)",
-    re.DOTALL,
-)  # fmt: skip
 _ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII")
 _MONTHS = [dt.date(2000, month, 1).strftime("%B") for month in range(1, 13)]
 _DAYS = [dt.date(2000, 1, 3 + day).strftime("%A") for day in range(7)]
@@ -55,7 +41,9 @@ def to_char(kind: str, value: str, pattern: str) -> str:
         except InvalidOperation:
             raise ValueError(f"to_char of {value}") from None
     if kind not in _MOMENTS:
-        raise NotImplementedError(f"to_char of {kind.lower()}: only numbers, dates and timestamps are shown by a pattern")
+        raise NotImplementedError(
+            f"to_char of {kind.lower()}: only numbers, dates and timestamps are shown by a pattern"
+        )
     moment = dt.datetime.fromisoformat(value)
     zoned = kind in ("DATE", "TIMESTAMP WITH TIME ZONE")  # PostgreSQL takes a date for an instant
     return "".join(_shown(part, moment, zoned) if part.word else part.text for part in _parts(pattern))
@@ -93,8 +81,7 @@ def _shown(part: _Part, moment: dt.datetime, zoned: bool) -> str:
     if word in _NAMED:
         text, width = _NAMED[word](moment)
         return _cased(text, part.word).ljust(width if part.fill else 0)
-    text = {"TZ": "UTC" if zoned else "", "TZH": "+00", "TZM": "00", "OF": "+00"}[word]
-    return _cased(text, part.word)
+    return _cased("UTC" if zoned else "", part.word) if word == "TZ" else _UTC[word]
 
 
 def _cased(text: str, word: str) -> str:
@@ -134,13 +121,31 @@ _NAMED: dict[str, Callable[[dt.datetime], tuple[str, int]]] = {
     "RM": lambda t: (_ROMAN[t.month - 1], 4),
 }  # fmt: skip
 
-_MONTH = r"\s*(" + "|".join(month[:3] for month in _MONTHS) + ")"
-_DIGITS = {"YYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MM": 2, "DD": 2, "DDD": 3, "HH24": 2, "HH12": 2, "HH": 2, "MI": 2, "SS": 2,
-           "MS": 3, "US": 6, "SSSS": 5, "SSSSS": 5, **{f"FF{digits}": digits for digits in range(1, 7)}}  # fmt: skip
+_UTC = {"TZ": "UTC", "TZH": "+00", "TZM": "00", "OF": "+00"}
+
+
+def _spellings() -> Iterator[str]:
+    """Each word of a pattern as it may be written, longer ones first."""
+    for word in sorted((*_NUMBERED, *_NAMED, *_UTC), key=len, reverse=True):
+        yield from (word, word.lower(), *([word.capitalize()] if word in ("MONTH", "MON", "DAY", "DY") else []))
+
+
+_TOKEN = re.compile(
+    r'"(?P<quoted>(?:[^"\\]|\\.)*)"?|\\(?P<escaped>.)|(?P<exact>FX|fx)|(?P<fill>(?:FM|fm|TM|tm)*)(?P<word>'
+    + "|".join(map(re.escape, _spellings()))
+    + r")(?P<ordinal>TH|th)?|(?P<plain>.)",
+    re.DOTALL,
+)
+
+# Possessive throughout: a text is read in the time of its length, whatever the pattern is.
+_MONTH = r"\s*+(" + "|".join(month[:3] for month in _MONTHS) + ")"
+_DIGITS = {"YYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MM": 2, "DD": 2, "DDD": 3, "HH24": 2, "HH12": 2, "HH": 2, "MI": 2,
+           "SS": 2, "MS": 3, "US": 6, "SSSS": 5, "SSSSS": 5,
+           **{f"FF{digits}": digits for digits in range(1, 7)}}  # fmt: skip
 _NAMES = {
-    "MON": _MONTH, "MONTH": r"\s*(" + "|".join(_MONTHS) + ")", "DAY": r"\s*(" + "|".join(_DAYS) + ")",
-    "DY": r"\s*(" + "|".join(day[:3] for day in _DAYS) + ")", "TZH": r"\s*([+-]?\d{1,2})", "TZM": r"\s*(\d{1,2})",
-    **dict.fromkeys(("AM", "PM"), r"\s*(AM|PM)"), **dict.fromkeys(("A.M.", "P.M."), r"\s*([AP]\.M\.)"),
+    "MON": _MONTH, "MONTH": r"\s*+(" + "|".join(_MONTHS) + ")", "DAY": r"\s*+(" + "|".join(_DAYS) + ")",
+    "DY": r"\s*+(" + "|".join(day[:3] for day in _DAYS) + ")", "TZH": r"\s*+([+-]?+\d{1,2}+)", "TZM": r"\s*+(\d{1,2}+)",
+    **dict.fromkeys(("AM", "PM"), r"\s*+(AM|PM)"), **dict.fromkeys(("A.M.", "P.M."), r"\s*+([AP]\.M\.)"),
 }  # fmt: skip
 
 
@@ -149,13 +154,14 @@ def _reading(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
     """What takes the parts of a text that a pattern names, and their words."""
     parts, found, words = _parts(pattern), list[str](), list[str]()
     for place, part in enumerate(parts):
-        word = part.word.upper()
+        word, follows = part.word.upper(), parts[place + 1].word.upper() if place + 1 < len(parts) else ""
         if not word:
-            found.append(".?" * len(part.text) if part.text.isalnum() else r"[\s\W_]*")
+            separator = r"[^\w+-]*+" if follows == "TZH" else r"[\W_]*+"
+            found.append(".?+" * len(part.text) if part.text.isalnum() else separator)
             continue
         if word in _DIGITS:
-            joined = place + 1 < len(parts) and parts[place + 1].word.upper() in _DIGITS
-            found.append(rf"\s*(\d{{1,{_DIGITS[word]}}})" if joined or word != "YYYY" else r"\s*(\d{1,6})")
+            most = _DIGITS[word] if follows in _DIGITS or word != "YYYY" else 6
+            found.append(rf"\s*+(\d{{1,{most}}}+)")
         elif word in _NAMES:
             found.append(_NAMES[word])
         else:

@@ -58,7 +58,7 @@ class _Rewriting:
         self._closing = _closings(self._parts)
         # Names that stand alone somewhere: all aliases and WITH queries are among them.
         self._alone = {part.name for at, part in enumerate(self._parts) if self._name(at) and self._text(at + 1) != "."}
-        self._opening = {closes: opens for opens, closes in self._closing.items()}
+        self._rows = _rows(self._parts)
         self._left_out: set[int] = set()
         self._columns: dict[int, str] = {}  # what goes after the name at a place
         self._bare = -1  # the place of a name before which a schema, or the database, was left out
@@ -104,13 +104,13 @@ class _Rewriting:
     def _name_of_object(self, at: int) -> tuple[str, int] | None:
         """``c.oid::regclass``, which is shown as a name: only beside a comparison it is the number."""
         begins = at == self._bare or self._text(at - 1) not in (".", "::")
-        if not begins or self._parts[at].kind not in ("word", "quoted", "number"):
+        if not begins or self._parts[at].kind not in ("word", "quoted", "number") or self._name(at) in _SCHEMAS:
             return None
         end = at + 1
         while self._text(end) == "." and self._name(end + 1):
             end += 2
         kind = end + 3 if self._name(end + 1) == CATALOGUE else end + 1
-        if self._text(end) != "::" or self._name(kind) not in _NAMED or self._text(at).lower() in _SCHEMAS:
+        if self._text(end) != "::" or self._name(kind) not in _NAMED:
             return None
         if self._text(at - 1) in _COMPARING or self._text(kind + 1) in _COMPARING or self._is_number(kind + 1):
             return None
@@ -123,7 +123,7 @@ class _Rewriting:
         return self._text(at) == "::" and named not in ("text", "varchar", "name")
 
     def _among(self, at: int) -> tuple[str, int] | None:
-        """``= ANY ('{10,11}')`` and ``<> ALL``: a list of literals, which take the type of what they are compared with."""
+        """``= ANY ('{10,11}')`` and ``<> ALL``: literals, which take the type of what they are compared with."""
         word, array = at + 1, at + 3
         if self._text(at) + self._text(at + 1) in ("<>", "!="):
             word, array = at + 2, at + 4
@@ -155,23 +155,16 @@ class _Rewriting:
         if name == "cast" and self._name(end - 1) in _NAMED and self._name(end - 2) == "as":
             self._left_out |= {end - 2, end - 1}
             return _NAMED[self._name(end - 1)], at + 1
-        if name in _ROWS and self._is_relation(at):
+        if at in self._rows:
             alias = end + 2 if self._name(end + 1) == "as" else end + 1
             if self._name(alias) not in _AFTER_RELATION and self._text(alias + 1) != "(":
                 self._columns[alias] = f"({self._plain(alias)})"  # PostgreSQL calls the column as the relation
         if self._is_value(at):
-            called = "".join(map(self._text, range(at + 1, end + 1)))  # as DuckDB has no subquery where it is called
-            if f"{name}{called}" in self._values:
-                return self._values[f"{name}{called}"], end + 1
+            called = name + "".join(map(self._text, range(at + 1, end + 1))) if end - at <= 3 else ""
+            if called in self._values:
+                return self._values[called], end + 1
             return _SYNONYMS.get(name) or self._plain(at), at + 1
         return self._plain(at), at + 1
-
-    def _is_relation(self, at: int) -> bool:
-        """Whether a function is called in FROM."""
-        place = at - 1
-        while self._text(place) not in ("", "(") and self._name(place) not in _CLAUSES:
-            place = self._opening.get(place, place) - 1
-        return self._name(place) in ("from", "join")
 
     def _cast(self, at: int) -> tuple[str, int]:
         """``'orders'::regclass``, ``'{a,b}'::text[]``."""
@@ -232,6 +225,21 @@ def _closings(parts: Sequence[Token]) -> dict[int, int]:
             opened.append(place)
         elif part.text == ")" and opened:
             found[opened.pop()] = place
+    return found
+
+
+def _rows(parts: Sequence[Token]) -> set[int]:
+    """The places of functions that give rows of one column and are called in FROM."""
+    found, clauses = set[int](), [""]
+    for place, part in enumerate(parts):
+        if part.text == "(":
+            clauses.append("")
+        elif part.text == ")" and len(clauses) > 1:
+            clauses.pop()
+        elif part.kind == "word" and part.name in _CLAUSES:
+            clauses[-1] = part.name
+        elif part.kind == "word" and part.name in _ROWS and clauses[-1] in ("from", "join"):
+            found.add(place)
     return found
 
 

@@ -39,7 +39,7 @@ from headrace.api.postgres.defining import Defining
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
 from headrace.api.postgres.reading import Asker, Reader, Result, ResultColumn, Transaction
 from headrace.api.postgres.rewrite import Rewritten, rewritten
-from headrace.api.postgres.settings import VERSION, Settings
+from headrace.api.postgres.settings import Settings
 from headrace.api.postgres.subscribing import Subscription
 from headrace.api.postgres.types import TEXT, declared_in
 from headrace.api.postgres.wire import Gone, Malformed, Wire
@@ -304,21 +304,8 @@ class Session:
         return self._transaction
 
     def _rewritten(self, tokens: Sequence[Token], declared: Sequence[int]) -> Rewritten:
-        return rewritten(tokens, self._constants(), declared, self._reader.project)
-
-    def _constants(self) -> dict[str, str]:
-        """SQL for what is the connection's own."""
-        user, project = (f"'{text.replace(chr(39), chr(39) * 2)}'" for text in (self._asker.user, self._reader.project))
-        named = {
-            "current_user": user, "session_user": user, "user": user, "current_role": user, "current_catalog": project,
-            "current_database()": project, "current_schema()": "'public'", "current_schema": "'public'",
-            "version()": f"'{VERSION}'", "pg_backend_pid()": str(self._number),
-        }  # fmt: skip
-        values = {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
-        for name, value in self._settings.all().items():
-            text = value.replace("'", "''")
-            values[f"current_setting('{name}')"] = f"headrace_setting('{text}')"
-        return values
+        project = self._reader.project
+        return rewritten(tokens, self._settings.constants(project, self._number), declared, project)
 
     def _shown(self, setting: str) -> Source:
         if setting == "all":

@@ -47,6 +47,7 @@ class Settings:
     """Of one connection, by PostgreSQL's names in any case."""
 
     def __init__(self, user: str) -> None:
+        self._user = user
         self._defaults = {**_DEFAULTS, "session_authorization": user}
         self._values = dict(self._defaults)
 
@@ -83,6 +84,19 @@ class Settings:
         changed = before != self._values[written]
         return (written, self._values[written]) if changed and written in REPORTED else None
 
+    def constants(self, project: str, number: int) -> dict[str, str]:
+        """SQL for what is the connection's own, by how PostgreSQL's SQL calls it; ``number``: of the connection."""
+        user, database = _text(self._user), _text(project)
+        named = {
+            "current_user": user, "session_user": user, "user": user, "current_role": user, "current_catalog": database,
+            "current_database()": database, "current_schema()": "'public'", "current_schema": "'public'",
+            "version()": _text(VERSION), "pg_backend_pid()": str(number),
+        }  # fmt: skip
+        values = {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
+        for name, value in self._values.items():
+            values[f"current_setting('{name.lower()}')"] = f"headrace_setting({_text(value)})"
+        return values
+
     def reset(self) -> None:
         self._values = dict(self._defaults)
 
@@ -90,6 +104,10 @@ class Settings:
     def timeout_s(self) -> float:
         """Of a statement; 0: none."""
         return int(self._values["statement_timeout"]) / 1000
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _milliseconds(value: str) -> int:
