@@ -22,8 +22,8 @@ def compared(statement: Mapping[str, Any], relations: Iterable[Described]) -> di
         oids = {kind.oid for side in sides for kind in known.get(_column(side), ())}
         if len(oids) == 1:
             found |= dict.fromkeys(filter(None, map(_number, sides)), next(iter(oids)))
-    for column, number in _lists(statement):
-        oids = {kind.array_oid for kind in known.get(column, ())}
+    for name, number in _lists(statement):
+        oids = {kind.array_oid for kind in known.get(name, ())}
         if len(oids) == 1:
             found[number] = next(iter(oids))
     return found | dict.fromkeys(filter(None, map(_number, _limits(statement))), INT8.oid)
