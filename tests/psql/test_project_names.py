@@ -30,7 +30,7 @@ READ = [
 def views(tmp_path_factory: pytest.TempPathFactory) -> Views:
     views = Views(tmp_path_factory.mktemp("names") / "p")
     views.view("customers", {"id": "int"}, ("id",))
-    views.view("orders", {"number": "int", "customer": "int"}, ("number",))
+    views.view("orders", {"id": "int", "customer": "int"}, ("id",))
     views.step(customers=[(1, 1), (2, 1), (3, 1)], orders=[(7, 1, 1), (8, 2, 1)])
     return views
 
