@@ -98,11 +98,12 @@ def serving(
     *,
     call: Call = nothing_runs,
     seconds: float = SECONDS,
+    project: str = "shop",
     **options: Any,
 ) -> Iterator[PostgresServer]:
     """``call`` carries out the verbs of statements about definitions."""
     questions = Questions(Mirror(views.folder), seconds=seconds)
-    server = PostgresServer(questions, "shop", views.folder, PsqlSettings(**options), authenticate)
+    server = PostgresServer(questions, project, views.folder, PsqlSettings(**options), authenticate)
     access = Access(views.state)
     server.start(socket.create_server(("127.0.0.1", 0), backlog=64), Defining(call, access, views.folder))
     try:

@@ -62,3 +62,45 @@ select setting from pg_catalog.pg_settings where name = 'standard_conforming_str
 
 -- Grafana: columns
 SELECT quote_ident(column_name) AS name, data_type::text FROM information_schema.columns WHERE CASE WHEN table_name = 'kinds' THEN true ELSE false END ORDER BY ordinal_position
+
+-- Npgsql: types with their elements
+SELECT n.nspname, t.oid, t.typname, t.kind, t.element FROM (SELECT t.oid, t.typnamespace, t.typname, CASE WHEN p.proname = 'array_recv' THEN 'a' ELSE t.typtype END AS kind, CASE WHEN p.proname = 'array_recv' THEN t.typelem WHEN t.typtype = 'r' THEN r.rngsubtype WHEN t.typtype = 'm' THEN (SELECT rngtypid FROM pg_range WHERE rngmultitypid = t.oid) WHEN t.typtype = 'd' THEN t.typbasetype END AS element FROM pg_type AS t LEFT JOIN pg_class AS c ON c.oid = t.typrelid LEFT JOIN pg_proc AS p ON p.oid = t.typreceive LEFT JOIN pg_range AS r ON r.rngtypid = t.oid) AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace WHERE t.kind IN ('a', 'b') AND t.typname IN ('int4', '_int4', 'text', '_text', 'numeric', '_numeric', 'timestamptz') ORDER BY t.kind = 'a', t.oid
+
+-- Npgsql: composite types, of which there are none
+SELECT count(*) FROM pg_type AS t JOIN pg_class AS c ON c.oid = t.typrelid JOIN pg_attribute AS a ON a.attrelid = t.typrelid WHERE t.typtype = 'c' AND c.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped
+
+-- pgjdbc: whether a type is an array
+SELECT t.typinput = 'pg_catalog.array_in'::regproc AS is_array, t.typtype, t.typname, t.oid FROM pg_catalog.pg_type t LEFT JOIN (SELECT n.oid, n.nspname, p.place FROM pg_namespace n JOIN (SELECT g.place, (current_schemas(false))[g.place] AS nspname FROM generate_series(1, array_upper(current_schemas(false), 1)) AS g(place)) AS p USING (nspname)) AS s ON s.oid = t.typnamespace WHERE t.oid = '1007' ORDER BY s.place, t.oid DESC
+
+-- Metabase: descriptions and estimates
+SELECT "n"."nspname" AS "schema", "c"."relname" AS "name", "d"."description" AS "description", "s"."n_live_tup" AS "estimate" FROM "pg_catalog"."pg_class" AS "c" INNER JOIN "pg_catalog"."pg_namespace" AS "n" ON "c"."relnamespace" = "n"."oid" LEFT JOIN "pg_catalog"."pg_description" AS "d" ON ("c"."oid" = "d"."objoid") AND ("d"."objsubid" = 0) AND ("d"."classoid" = 'pg_class'::regclass) LEFT JOIN "pg_stat_user_tables" AS "s" ON ("n"."nspname" = "s"."schemaname") AND ("c"."relname" = "s"."relname") WHERE c.relkind IN ('v', 'm', 'f') AND "n"."nspname" IN ('public') ORDER BY 1, 2
+
+-- Grafana: relations on the search path
+SELECT CASE WHEN quote_ident(t.table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END FROM generate_series(array_lower(string_to_array('public', ','), 1), array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i, string_to_array('public', ',') s) THEN quote_ident(t.table_name) ELSE quote_ident(t.table_schema) || '.' || quote_ident(t.table_name) END AS "table" FROM information_schema.tables t WHERE quote_ident(t.table_schema) NOT IN ('information_schema', 'pg_catalog') ORDER BY 1
+
+-- Grafana: columns of a name that may have its schema
+SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE WHEN array_length(parse_ident('public.kinds'), 1) = 2 THEN quote_ident(table_schema) = (parse_ident('public.kinds'))[1] AND quote_ident(table_name) = (parse_ident('public.kinds'))[2] ELSE false END ORDER BY ordinal_position
+
+-- DBeaver: indexes
+SELECT c.relname, i.indkey::text IS NOT NULL AS keys, i.indisunique, i.indisprimary, i.indnatts, x.amname, pg_catalog.pg_get_expr(i.indpred, i.indrelid) AS condition FROM pg_catalog.pg_index i INNER JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid INNER JOIN pg_catalog.pg_class t ON t.oid = i.indrelid LEFT OUTER JOIN pg_catalog.pg_am x ON x.oid = c.relam WHERE t.relname = 'keyed' ORDER BY c.relname
+
+-- DBeaver: constraints
+SELECT c.conname, c.contype, c.conrelid::regclass, c.conkey, pg_catalog.pg_get_constraintdef(c.oid, true) AS definition, d.description FROM pg_catalog.pg_constraint c INNER JOIN pg_catalog.pg_class t ON c.conrelid = t.oid LEFT OUTER JOIN pg_catalog.pg_description d ON d.objoid = c.oid AND d.objsubid = 0 AND d.classoid = 'pg_constraint'::regclass WHERE c.conrelid = 'keyed'::regclass AND c.contype = 'p' ORDER BY c.oid
+
+-- DataGrip: the database
+SELECT n.datname AS name, s.description, n.datistemplate, n.datallowconn, (pg_catalog.txid_current() % 4294967296)::varchar::bigint > 0 AS moves, round(extract(epoch FROM pg_postmaster_start_time() AT TIME ZONE 'UTC')) > 0 AS begun FROM pg_catalog.pg_database n LEFT JOIN pg_catalog.pg_shdescription s ON n.oid = s.objoid WHERE n.datname = 'shop' ORDER BY CASE WHEN n.datname = pg_catalog.current_database() THEN -1::bigint ELSE n.oid::bigint END
+
+-- DataGrip: what changed
+SELECT c.relname, c.relkind, c.xmin IS NOT NULL AS numbered, c.reloptions, c.relispartition FROM pg_catalog.pg_class c WHERE c.relnamespace = 'public'::regnamespace::oid AND c.relkind IN ('r', 'm', 'v', 'p') ORDER BY c.relname
+
+-- Tableau and Power BI: keys of a relation
+SELECT k.column_name, k.ordinal_position, t.constraint_type FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k USING (constraint_schema, constraint_name) LEFT JOIN information_schema.referential_constraints r USING (constraint_schema, constraint_name) JOIN information_schema.constraint_column_usage u USING (constraint_schema, constraint_name, column_name) WHERE t.table_name = 'keyed' AND t.constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') AND r.unique_constraint_name IS NULL ORDER BY 2
+
+-- many: columns with whether they are of the key
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), coalesce(i.indisprimary, false) AS key FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND a.attnum = ANY (i.indkey) AND i.indisprimary WHERE a.attrelid = 'public.keyed'::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+
+-- many: indexes as text
+SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1, 2
+
+-- many: names of objects
+SELECT c.oid::regclass, c.oid::regclass::text AS spelled, 'public.keyed'::regclass::text AS given, a.atttypid::regtype, c.relnamespace::regnamespace FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = 1 WHERE c.oid = 'keyed'::regclass

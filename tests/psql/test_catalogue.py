@@ -26,6 +26,91 @@ COMMANDS = [
     r"\sv pair", r"\dv public.*", r"\dt nothing*", r"\d nothing", r"\dD", r"\ds",
 ]  # fmt: skip
 
+# Every other command of psql 15 that lists something, alone and with its details. Those of the second row list objects
+# that PostgreSQL brings along and a project has not, or what differs by design (owners, sizes, settings).
+SAME = [
+    "da",
+    "da+",
+    "dc",
+    "dc+",
+    "dd",
+    "dD+",
+    "ddp",
+    "dE",
+    "dE+",
+    "des",
+    "des+",
+    "det",
+    "det+",
+    "deu",
+    "deu+",
+    "dew",
+    "dew+",
+    "df+",
+    "dl",
+    "dL",
+    "dL+",
+    "dm+",
+    "do",
+    "do+",
+    "dO",
+    "dO+",
+    "dP",
+    "dP+",
+    "drds",
+    "dRp",
+    "dRp+",
+    "dRs",
+    "dRs+",
+    "ds+",
+    "dT+",
+    "dX",
+    "dX+",
+    "dx+",
+    "dy",
+    "dy+",
+    "z",
+    "lo_list",
+]
+SHORTER = [
+    "dA",
+    "dA+",
+    "dAc",
+    "dAc+",
+    "dAf",
+    "dAf+",
+    "dAo",
+    "dAo+",
+    "dAp",
+    "dAp+",
+    "db",
+    "db+",
+    "dC",
+    "dC+",
+    "dconfig",
+    "dconfig+",
+    "dF",
+    "dF+",
+    "dFd",
+    "dFd+",
+    "dFp",
+    "dFp+",
+    "dFt",
+    "dFt+",
+    "dg",
+    "dg+",
+    "di",
+    "di+",
+    "dn+",
+    "dS",
+    "dt+",
+    "du",
+    "du+",
+    "dv+",
+    "l",
+    "l+",
+]
+
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PostgresServer, RealServer]]:
@@ -61,6 +146,46 @@ def test_a_command_of_psql_shows_what_it_shows_of_postgresql(both: Any, command:
     served, server = both
     here, there = psql(command, *served.address), psql(command, "127.0.0.1", server.port)
     assert here == there
+
+
+def listed(commands: list[str], host: str, port: int) -> dict[str, str]:
+    """What psql says to each command, errors with it, in one connection."""
+    script = "".join(f"\\echo == {command}\n\\{command}\n" for command in commands)
+    done = subprocess.run(
+        ["psql", "-X", "-h", host, "-p", str(port), "-U", "ada", "-d", "shop"],
+        input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    parts = (part.partition("\n") for part in done.stdout.split("== ")[1:])
+    return {command: said for command, _, said in parts}
+
+
+@pytest.mark.postgres
+def test_every_command_of_psql_gives_a_list_and_no_error(both: Any) -> None:
+    served, server = both
+    here, there = listed(SAME + SHORTER, *served.address), listed(SAME, "127.0.0.1", server.port)
+    assert list(here) == SAME + SHORTER
+    assert {command: here[command] for command in SAME} == there
+    for command in SHORTER:
+        assert "ERROR" not in here[command], here[command]
+        assert " List of " in " " + here[command] or here[command].startswith("Did not find any text search"), command
+
+
+@pytest.mark.postgres
+def test_every_relation_of_the_catalogue_has_every_column(both: Any) -> None:
+    """One that is not there is an error for the client that names it, whatever rows it asks for."""
+    served, server = both
+    names = (
+        "SELECT n.nspname, c.relname, array_agg(a.attname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+        " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE c.relkind IN ('r', 'v') AND c.relname !~ '^_pg'"
+        " AND n.nspname IN ('pg_catalog', 'information_schema') GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    missing = {}
+    with connect(served, autocommit=True) as here, psycopg.connect(server.dsn_for("shop", "ada")) as there:
+        for schema, relation, columns in there.execute(names):
+            cursor = here.execute(f"SELECT * FROM {schema}.{relation} LIMIT 1".encode())
+            if absent := set(columns) - {column.name for column in cursor.description or ()}:
+                missing[f"{schema}.{relation}"] = sorted(absent)
+    assert missing == {}
 
 
 @pytest.mark.postgres

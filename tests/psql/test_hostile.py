@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pygwire.messages import Bind, Close, Describe, Execute, Parse, PGMessage, Query, StartupMessage, Sync
 
-from headrace.api.postgres import startup, statements, wire
+from headrace.api.postgres import patterns, startup, statements, wire
 from headrace.api.postgres.rewrite import rewritten
 from headrace.api.postgres.server import PostgresServer
 from headrace.model.errors import HeadraceError
@@ -139,7 +139,8 @@ def test_a_client_that_takes_nothing_is_dropped(served: PostgresServer, monkeypa
 
 @given(st.text(max_size=80) | st.lists(st.sampled_from(
     ["'", '"', "$1", "$$", "/*", "*/", "--", "\n", "(", ")", "::", "regclass", "operator", "collate", ".", "pg_catalog",
-     "public", "copy", "to", "stdout", "select", "declare", "cursor", "for", "fetch", "with", ",", "set", "=", "x", "1"]
+     "public", "copy", "to", "stdout", "select", "declare", "cursor", "for", "fetch", "with", ",", "set", "=", "x", "1",
+     "shop", "any", "all", "<", ">", "'{1,2}'", "'{'", "from", "unnest", "string_to_array", "as", "text", "[", "]"]
     ), max_size=14).map(" ".join))  # fmt: skip
 def test_any_text_is_read_or_refused_and_nothing_of_it_is_lost(text: str) -> None:
     try:
@@ -151,7 +152,20 @@ def test_any_text_is_read_or_refused_and_nothing_of_it_is_lost(text: str) -> Non
     for statement in lexer.split(text):
         with contextlib.suppress(HeadraceError):
             statements.read(statement)
-        rewritten(statement, {"user": "'u'"})
+        rewritten(statement, {"user": "'u'"}, (), "shop")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["-a" * 5_000 + "YYYY", "- " * 5_000 + "YYYY", "YYYY" * 500 + '"' * 500, "\\" * 9_999]
+)
+def test_a_long_pattern_takes_the_time_of_its_length(pattern: str) -> None:
+    began = time.monotonic()
+    for text in ("-a" * 20_000 + "x", "- " * 20_000, "2024" * 5_000):
+        with contextlib.suppress(ValueError):
+            patterns.to_timestamp(text, pattern)
+    patterns.to_char("TIMESTAMP", "2024-01-01 00:00:00", pattern)
+    patterns.to_char("INTEGER", "7", "9" * 20_000)
+    assert time.monotonic() - began < 5
 
 
 def test_a_long_text_is_read_in_the_time_of_its_length(served: PostgresServer) -> None:
@@ -163,11 +177,15 @@ def test_a_long_text_is_read_in_the_time_of_its_length(served: PostgresServer) -
         "/*" * 100_000,
         "a." * 20_000,
         "$1::regclass " * 10_000,
+        "public." * 20_000 + "x::regclass",
+        "select " + "unnest(x), " * 20_000,
+        "select x from " + "(unnest(" * 10_000,
+        "select 1 = any ('{" + "1," * 50_000 + "2}')",
     ):
         began = time.monotonic()
         with contextlib.suppress(HeadraceError):
             for statement in lexer.split(text):
-                rewritten(statement, {})
+                rewritten(statement, {}, (), "shop")
         with contextlib.suppress(HeadraceError):
             statements.read(lexer.split("COPY (" + text)[0])
         assert time.monotonic() - began < 5, text[:20]

@@ -1,7 +1,7 @@
 """The views and tables of a project as PostgreSQL's catalogue and information schema show them.
 
-What is the same for every project is in catalogue.sql; the rest is made here of what the asker may read. Object ids of
-relations are those of their names: they stay as long as the process.
+What is the same for every project is in catalogue.sql and catalogue_empty.sql; the rest is made here of what the asker
+may read. Object ids of relations are those of their names: they stay as long as the process.
 """
 
 from __future__ import annotations
@@ -16,18 +16,23 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headrace.api.postgres import types
+from headrace.api.postgres import patterns, types
 from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.duckdb import compose
 from headrace.serve.questions import Described
 
-STATIC = Path(__file__).with_name("catalogue.sql")
+STATIC = [Path(__file__).with_name(name) for name in ("catalogue_empty.sql", "catalogue.sql")]
 _PUBLIC, _OWNER, _HEAP, _BTREE, _CLASSES = 2200, 10, 2, 403, 1259
 _FIRST_OID = 16_384  # of what is not PostgreSQL's own
+# Functions by which clients know a type as an array; they are the rows of pg_proc.
+_OF_ARRAYS = {"typinput": 750, "typoutput": 751, "typreceive": 2400, "typsend": 2401, "typsubscript": 6179}
 
 
 def install(connection: duckdb.DuckDBPyConnection, database: str) -> None:
     """What does not differ from asker to asker, into a new database of DuckDB's; clients see it as ``database``."""
+    varchar = duckdb.sqltypes.VARCHAR
+    connection.create_function("headrace_to_char", patterns.to_char, [varchar] * 3, varchar)
+    connection.create_function("headrace_to_timestamp", patterns.to_timestamp, [varchar] * 2, varchar)
     text = "'" + database.replace("'", "''") + "'"
     connection.execute(compose("CREATE MACRO headrace_database() AS {text}", text=text))
     connection.register("made_types", pa.table(_types()))
@@ -40,8 +45,9 @@ def install(connection: duckdb.DuckDBPyConnection, database: str) -> None:
         connection.register("made", table)
         connection.execute(compose("CREATE TABLE {name} AS FROM made", name=name))
     connection.unregister("made")
-    for statement in connection.extract_statements(STATIC.read_text(encoding="utf-8")):
-        connection.execute(statement)
+    for path in STATIC:
+        for statement in connection.extract_statements(path.read_text(encoding="utf-8")):
+            connection.execute(statement)
 
 
 @dataclass
@@ -88,10 +94,11 @@ def tables(
             for number, place in enumerate(places, 1):
                 column = relation.columns[place - 1]
                 attributes.append(_attribute(index, number, column.name, types.of_spark(column.type), False))
+            zeros = [0] * len(places)
             indexes.append((index, oid, len(places), len(places), True, True, True, False, True, False, places,
-                            True, True, False, False, None, None, [0] * len(places)))  # fmt: skip
-            primary = (constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places)
-            constraints.append((*primary, None, " ", " ", " "))
+                            True, True, False, False, False, 1, zeros, zeros, zeros))  # fmt: skip
+            constraints.append((constraint, name, _PUBLIC, "p", False, False, True, oid, 0, index, 0, places, 2606, 1,
+                                0, True, 0, True, " ", " ", " "))  # fmt: skip
             columns = ", ".join(quoted(column) for column in relation.key)
             defined.append(
                 (index, f"CREATE UNIQUE INDEX {quoted(name)} ON public.{quoted(relation.name)} USING btree ({columns})")
@@ -106,6 +113,14 @@ def tables(
         "pg_constraint": _table(_CONSTRAINT, constraints),
         "pg_description": _table("objoid:l classoid:l objsubid:i description:s", described),
         "headrace_definitions": _table("oid:l definition:s", defined),
+        "pg_indexes": _table(
+            "schemaname:s tablename:s indexname:s tablespace:s indexdef:s",
+            [
+                ("public", each.name, f"{each.name}_pkey", None, texts[ids.of(f"index {each.name}_pkey")])
+                for each in relations
+                if each.key
+            ],
+        ),
         "pg_views": _table(
             "schemaname:s viewname:s viewowner:s definition:s",
             [("public", view.name, "headrace", texts[ids.of(view.name)]) for view in views],
@@ -127,16 +142,27 @@ def _around(database: str, user: str, settings: Mapping[str, str]) -> dict[str, 
     return {
         "pg_database": _table(
             "oid:l datname:s datdba:l encoding:i datlocprovider:s datistemplate:b datallowconn:b datconnlimit:i "
-            "datcollate:s datctype:s daticulocale:s datlocale:s dattablespace:l datacl:S",
-            [(1, database, _OWNER, 6, "c", False, True, -1, "C", "C", None, None, 1663, None)],
+            "datcollate:s datctype:s dattablespace:l datfrozenxid:l datminmxid:l xmin:l daticulocale:s daticurules:s "
+            "datlocale:s datcollversion:s datacl:S",
+            [(1, database, _OWNER, 6, "c", False, True, -1, "C", "C", 1663, 0, 0, 1)],
         ),
         "pg_roles": _table(
             "oid:l rolname:s rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b "
-            "rolconnlimit:i rolvaliduntil:s rolbypassrls:b",
-            [(_OWNER, user, False, True, False, False, True, False, -1, None, False)],
+            "rolconnlimit:i rolbypassrls:b rolpassword:s rolvaliduntil:t rolconfig:S",
+            [(_OWNER, user, False, True, False, False, True, False, -1, False, "********")],
         ),
-        "pg_user": _table("usename:s usesysid:l usecreatedb:b usesuper:b", [(user, _OWNER, False, False)]),
-        "pg_settings": _table("name:s setting:s", list(settings.items())),
+        "pg_user": _table(
+            "usename:s usesysid:l usecreatedb:b usesuper:b userepl:b usebypassrls:b passwd:s valuntil:t useconfig:S",
+            [(user, _OWNER, False, False, False, False, "********")],
+        ),
+        "pg_settings": _table(
+            "name:s setting:s boot_val:s reset_val:s source:s context:s vartype:s category:s short_desc:s "
+            "pending_restart:b unit:s extra_desc:s min_val:s max_val:s enumvals:S sourcefile:s sourceline:i",
+            [
+                (name, value, value, value, "default", "user", "string", "Preset Options", "", False)
+                for name, value in settings.items()
+            ],
+        ),
     }  # fmt: skip
 
 
@@ -146,28 +172,31 @@ def quoted(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-_KINDS = {"l": pa.int64(), "i": pa.int32(), "h": pa.int16(), "s": pa.string(), "b": pa.bool_(), "f": pa.float32(),
+_KINDS = {"t": pa.timestamp("us", "UTC"), "L": pa.list_(pa.int64()), "l": pa.int64(),
+          "i": pa.int32(), "h": pa.int16(), "s": pa.string(), "b": pa.bool_(), "f": pa.float32(),
           "S": pa.list_(pa.string()), "H": pa.list_(pa.int16())}  # fmt: skip
 _CLASS = (
     "oid:l relname:s relnamespace:l reltype:l reloftype:l relowner:l relam:l relfilenode:l reltablespace:l relpages:i "
     "reltuples:f relallvisible:i reltoastrelid:l relhasindex:b relisshared:b relpersistence:s relkind:s relnatts:h "
     "relchecks:h relhasrules:b relhastriggers:b relhassubclass:b relrowsecurity:b relforcerowsecurity:b "
-    "relispopulated:b relreplident:s relispartition:b relrewrite:l relfrozenxid:l relminmxid:l relacl:S reloptions:S "
-    "relpartbound:s"
+    "relispopulated:b relreplident:s relispartition:b relrewrite:l relfrozenxid:l relminmxid:l tableoid:l xmin:l "
+    "relacl:S reloptions:S relpartbound:s"
 )
 _ATTRIBUTE = (
     "attrelid:l attname:s atttypid:l attstattarget:i attlen:h attnum:h attndims:i attcacheoff:i atttypmod:i attbyval:b "
     "attalign:s attstorage:s attcompression:s attnotnull:b atthasdef:b atthasmissing:b attidentity:s attgenerated:s "
-    "attisdropped:b attislocal:b attinhcount:i attcollation:l attacl:S attoptions:S attfdwoptions:S"
+    "attisdropped:b attislocal:b attinhcount:i attcollation:l attacl:S attoptions:S attfdwoptions:S attmissingval:s"
 )
 _INDEX = (
     "indexrelid:l indrelid:l indnatts:h indnkeyatts:h indisunique:b indisprimary:b indimmediate:b indisclustered:b "
-    "indisvalid:b indisreplident:b indkey:H indisready:b indislive:b indisexclusion:b indnullsnotdistinct:b indpred:s "
-    "indexprs:s indoption:H"
+    "indisvalid:b indisreplident:b indkey:H indisready:b indislive:b indisexclusion:b indnullsnotdistinct:b "
+    "indcheckxmin:b xmin:l indoption:H indcollation:L indclass:L indpred:s indexprs:s"
 )
 _CONSTRAINT = (
     "oid:l conname:s connamespace:l contype:s condeferrable:b condeferred:b convalidated:b conrelid:l contypid:l "
-    "conindid:l confrelid:l conkey:H confkey:H confupdtype:s confdeltype:s confmatchtype:s"
+    "conindid:l confrelid:l conkey:H tableoid:l xmin:l conparentid:l conislocal:b "
+    "coninhcount:i connoinherit:b confupdtype:s confdeltype:s confmatchtype:s confkey:H conpfeqop:L conppeqop:L "
+    "conffeqop:L confdelsetcols:H conexclop:L conbin:s"
 )
 
 
@@ -175,7 +204,7 @@ def _class(oid: int, name: str, kind: str, columns: int, indexed: bool) -> tuple
     access = {"r": _HEAP, "i": _BTREE}.get(kind, 0)
     return (
         oid, name, _PUBLIC, 0, 0, _OWNER, access, oid, 0, 0, -1.0, 0, 0, indexed, False, "p", kind, columns, 0, False,
-        False, False, False, False, True, "d", False, 0, 0, 0, None, None, None,
+        False, False, False, False, True, "d", False, 0, 0, 0, _CLASSES, 1,
     )  # fmt: skip
 
 
@@ -184,15 +213,15 @@ def _attribute(relation: int, number: int, name: str, kind: PostgresType, requir
     storage = "p" if kind.size != types.VARIABLE else "m" if kind.short == "numeric" else "x"
     return (
         relation, name, kind.oid, -1, kind.size, number, int(kind.element is not None), -1, kind.modifier,
-        kind.size in (1, 2, 4, 8), "i", storage, "", required, False, False, "", "", False, True, 0, collation, None,
-        None, None,
+        kind.size in (1, 2, 4, 8), "i", storage, "", required, False, False, "", "", False, True, 0, collation,
     )  # fmt: skip
 
 
 def _table(columns: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Rows as a table, whose columns are ``name:kind`` each."""
+    """Rows as a table, whose columns are ``name:kind`` each; those after the last value of the rows are NULL."""
     fields = [(name, _KINDS[kind]) for name, _, kind in (part.partition(":") for part in columns.split())]
-    values = list(zip(*rows, strict=True)) or [()] * len(fields)
+    values = list(zip(*rows, strict=True))
+    values += [(None,) * len(rows)] * (len(fields) - len(values))
     return pa.table(
         [pa.array(part, kind) for part, (_, kind) in zip(values, fields, strict=True)], names=[n for n, _ in fields]
     )
@@ -206,6 +235,7 @@ def _types() -> dict[str, pa.Array]:
     every = [*types.SCALARS, *types.NAMES, *arrays]
     return {
         "oid": pa.array([each.oid for each in every], pa.int64()),
+        **{name: pa.array([value] * len(every), pa.int64()) for name, value in (("tableoid", 1247), ("xmin", 1))},
         "typname": pa.array([each.short for each in every]),
         "typnamespace": pa.array([11] * len(every), pa.int64()),
         "typowner": pa.array([_OWNER] * len(every), pa.int64()),
@@ -219,13 +249,19 @@ def _types() -> dict[str, pa.Array]:
         "typrelid": pa.array([0] * len(every), pa.int64()),
         "typelem": pa.array([each.element.oid if each.element else 0 for each in every], pa.int64()),
         "typarray": pa.array([each.array_oid for each in every], pa.int64()),
-        "typinput": pa.array(["array_in" if each.element else f"{each.short}in" for each in every]),
-        "typoutput": pa.array(["array_out" if each.element else f"{each.short}out" for each in every]),
+        **{
+            name: pa.array([function if each.element else 0 for each in every], pa.int64())
+            for name, function in _OF_ARRAYS.items()
+        },
+        **{name: pa.array([0] * len(every), pa.int64()) for name in ("typmodin", "typmodout", "typanalyze")},
+        "typalign": pa.array(["i"] * len(every)),
+        "typstorage": pa.array(["p" if each.size != types.VARIABLE else "x" for each in every]),
         "typnotnull": pa.array([False] * len(every)),
         "typbasetype": pa.array([0] * len(every), pa.int64()),
         "typtypmod": pa.array([-1] * len(every), pa.int32()),
         "typndims": pa.array([0] * len(every), pa.int32()),
         "typcollation": pa.array([100 if each.category == "S" else 0 for each in every], pa.int64()),
-        "typdefault": pa.array([None] * len(every), pa.string()),
+        **{name: pa.array([None] * len(every), pa.string()) for name in ("typdefault", "typdefaultbin")},
+        "typacl": pa.array([None] * len(every), pa.list_(pa.string())),
         "name": pa.array([each.name for each in every]),
     }  # fmt: skip

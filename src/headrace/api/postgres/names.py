@@ -7,7 +7,10 @@ from typing import Any
 
 UNNAMED = "?column?"
 _FUNCTIONS = {"count_star": "count", "date_part": "extract", "list_value": "array", "struct_pack": "row",
-              "to_regclass": "regclass", "to_regtype": "regtype"}  # fmt: skip
+              **{f"to_{kind}": kind for kind in ("regclass", "regtype", "regnamespace", "regproc", "regrole")},
+              "headrace_setting": "current_setting", "json_group_array": "json_agg",
+              "json_object": "json_build_object", "json_array": "json_build_array"}  # fmt: skip
+_NAME_OF = "headrace_name_"  # how the macros begin that show objects of the catalogue
 _TYPES = {
     "INTEGER": "int4", "INT": "int4", "BIGINT": "int8", "SMALLINT": "int2", "VARCHAR": "varchar", "DOUBLE": "float8",
     "FLOAT": "float4", "DECIMAL": "numeric", "BOOLEAN": "bool", "TIMESTAMP WITH TIME ZONE": "timestamptz",
@@ -21,7 +24,10 @@ def names(statement: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     if selected is None:
         return [f"column{number}" if name == f"col{number - 1}" else name for number, name in enumerate(given, 1)]
     found = list(given)
-    stars = [place for place, each in enumerate(selected) if each["class"] == "STAR" or _spreads(each)]
+    one_each = len(selected) == len(found)
+    stars = [
+        place for place, each in enumerate(selected) if each["class"] == "STAR" or (_spreads(each) and not one_each)
+    ]
     before = stars[0] if stars else len(selected)
     after = len(selected) - stars[-1] - 1 if stars else 0
     if before + after > len(found) or (not stars and len(selected) != len(found)):
@@ -61,6 +67,8 @@ def _derived(expression: Mapping[str, Any]) -> str:
         return str(expression["column_names"][-1])
     if kind in ("FUNCTION", "WINDOW"):
         name = str(expression["function_name"])
+        if name.startswith(_NAME_OF):
+            return _derived(expression["arguments"][0]["expression"]) or name.removeprefix(_NAME_OF)
         return (
             ""
             if expression.get("is_operator") or (not name[0].isalpha() and name[0] != "_")

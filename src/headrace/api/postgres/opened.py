@@ -14,12 +14,14 @@ from headrace.sql.lexer import Token
 
 @dataclass
 class Prepared:
-    """A statement that was parsed. ``columns``: as they were described to the client."""
+    """A statement that was parsed. ``columns``: as they were described to the client; ``decided``: ``declared`` has the
+    types of columns that parameters are compared with."""
 
     tokens: list[Token]
     statement: statements.Statement | None
     declared: list[int]
     columns: list[ResultColumn] | None = None
+    decided: bool = False
 
 
 @dataclass

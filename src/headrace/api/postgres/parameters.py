@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from headrace.api.postgres.types import INT8, of_spark
+from headrace.api.postgres.types import INT8, PostgresType, of_spark
 from headrace.serve.questions import Described
 
 _BETWEEN = ("input", "lower", "upper")
@@ -13,15 +13,19 @@ _BETWEEN = ("input", "lower", "upper")
 
 def compared(statement: Mapping[str, Any], relations: Iterable[Described]) -> dict[int, int]:
     """Object ids of types by the number of the parameter, as far as the SELECT decides them."""
-    known: dict[str, set[int]] = {}
+    known: dict[str, set[PostgresType]] = {}
     for relation in relations:
         for column in relation.columns:
-            known.setdefault(column.name.lower(), set()).add(of_spark(column.type).oid)
+            known.setdefault(column.name.lower(), set()).add(of_spark(column.type))
     found: dict[int, int] = {}
     for sides in _sides(statement):
-        oids = {oid for side in sides for oid in known.get(_column(side), ())}
+        oids = {kind.oid for side in sides for kind in known.get(_column(side), ())}
         if len(oids) == 1:
             found |= dict.fromkeys(filter(None, map(_number, sides)), next(iter(oids)))
+    for name, number in _lists(statement):
+        oids = {kind.array_oid for kind in known.get(name, ())}
+        if len(oids) == 1:
+            found[number] = next(iter(oids))
     return found | dict.fromkeys(filter(None, map(_number, _limits(statement))), INT8.oid)
 
 
@@ -39,6 +43,22 @@ def _sides(part: Any) -> Iterator[list[Mapping[str, Any]]]:
             yield part["children"]
         for each in part.values():
             yield from _sides(each)
+
+
+def _lists(part: Any) -> Iterator[tuple[str, int]]:
+    """(column, number of the parameter) of each ``column = ANY ($1)``, at any depth."""
+    if isinstance(part, list):
+        for each in part:
+            yield from _lists(each)
+    elif isinstance(part, dict):
+        if part.get("subquery_type") == "ANY":
+            selected = part["subquery"]["node"].get("select_list") or [{}]
+            if selected[0].get("function_name") == "unnest":  # how DuckDB writes ANY of a list
+                number = _number(selected[0]["arguments"][0]["expression"])
+                if number and (column := _column(part["child"])):
+                    yield column, number
+        for each in part.values():
+            yield from _lists(each)
 
 
 def _limits(part: Any) -> Iterator[Mapping[str, Any]]:

@@ -96,10 +96,13 @@ class Result:
         query: Rewritten,
         parameters: Sequence[Any],
         statement: dict[str, Any],
+        of_catalogue: bool,
     ) -> None:
         self._connection = connection
         self._relation = self._asked(query.sql, parameters)
         kinds = [types.of_duckdb(kind) for kind in self._relation.types]
+        if of_catalogue:
+            kinds = [types.of_catalogue(kind) for kind in kinds]
         titles = names(statement, self._relation.columns)
         self.columns = [ResultColumn(title, kind) for title, kind in zip(titles, kinds, strict=True)]
         self._sql, self._parameters = query.sql, parameters
@@ -165,8 +168,8 @@ class Transaction:
         try:
             runs(connection.interrupt)
             statement = parsed(connection, query.sql)
-            self._provide(connection, statement, query, parameters)
-            return Result(connection, query, parameters, statement)
+            of_project = self._provide(connection, statement, query, parameters)
+            return Result(connection, query, parameters, statement, query.catalogue and not of_project)
         except BaseException:
             connection.close()
             raise
@@ -184,8 +187,8 @@ class Transaction:
     def _provide(
         self, connection: duckdb.DuckDBPyConnection, statement: Mapping[str, Any], query: Rewritten,
         parameters: Sequence[Any],
-    ) -> None:  # fmt: skip
-        """Make what is read part of the connection."""
+    ) -> bool:  # fmt: skip
+        """Make what is read part of the connection; whether it reads a view or table of the project."""
         known = self._reader.relations(self._asker)
         read, defined = reads(statement)
         wanted = [known[name] for name in sorted(read) if name in known]
@@ -204,6 +207,7 @@ class Transaction:
                 connection.register(name, table)
         elif left := sorted(read - defined - known.keys()):
             raise unknown(left[0], known)
+        return bool(wanted)
 
     def _load(self, relations: Sequence[Described]) -> None:
         views = [each.name for each in relations if each.kind == "view"]

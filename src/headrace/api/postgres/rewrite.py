@@ -16,10 +16,17 @@ from headrace.api.postgres.types import DECLARED
 from headrace.sql.lexer import Token
 
 PUBLIC, CATALOGUE, INFORMATION = "public", "pg_catalog", "information_schema"
-_NAMED = {each: f"to_{each}" for each in ("regclass", "regtype", "regnamespace", "regproc")}
+_NAMED = {each: f"to_{each}" for each in ("regclass", "regtype", "regnamespace", "regproc", "regrole")}
 _ASKING = (INFORMATION, *_NAMED, "format_type", "obj_description", "current_setting", "set_config", "format")
 _SYNONYMS = {"json_build_object": "json_object", "jsonb_build_object": "json_object", "jsonb_agg": "json_group_array",
-             "json_agg": "json_group_array"}  # fmt: skip
+             "json_agg": "json_group_array", "json_build_array": "json_array", "jsonb_build_array": "json_array",
+             "to_jsonb": "to_json", "every": "bool_and"}  # fmt: skip
+_ROWS = ("unnest", "string_to_array")  # functions of one column that may stand in FROM
+_CLAUSES = ("select", "from", "join", "on", "where", "group", "having", "order", "limit", "union", "values")
+_AFTER_RELATION = ("", "join", "left", "right", "full", "cross", "inner", "natural", "with", *_CLAUSES)
+_COMPARING = ("=", "<", ">", "!")
+_SCHEMAS = (PUBLIC, CATALOGUE)
+_BEFORE_RELATION = ("from", "join", "table", "only")
 _TEXT_ARRAY = 1009
 _END = Token("symbol", "")
 
@@ -36,39 +43,50 @@ def rewritten(
     statement: Sequence[Token], values: Mapping[str, str], declared: Sequence[int] = (), database: str = ""
 ) -> Rewritten:
     """``values``: SQL for ``current_user``, ``version()`` and the like; ``declared``: types of parameters, or 0."""
-    return _Rewriting(statement, values, declared, (PUBLIC, CATALOGUE, database)).run()
+    return _Rewriting(statement, values, declared, database).run()
 
 
 class _Rewriting:
     """One pass over the tokens, in the time of their number. A step writes SQL and gives the place to go on at."""
 
     def __init__(
-        self, statement: Sequence[Token], values: Mapping[str, str], declared: Sequence[int], schemas: Sequence[str]
+        self, statement: Sequence[Token], values: Mapping[str, str], declared: Sequence[int], database: str
     ) -> None:
         self._parts = [token for token in statement if token.kind != "space"]
         self._spaces = _spaces(statement)
-        self._values, self._declared, self._schemas = values, declared, schemas
+        self._values, self._declared, self._database = values, declared, database
         self._closing = _closings(self._parts)
+        # Names that stand alone somewhere: all aliases and WITH queries are among them.
+        self._alone = {part.name for at, part in enumerate(self._parts) if self._name(at) and self._text(at + 1) != "."}
+        self._rows = _rows(self._parts)
         self._left_out: set[int] = set()
-        self._bare = -1  # the place of a name whose schema was left out
+        self._columns: dict[int, str] = {}  # what goes after the name at a place
+        self._bare = -1  # the place of a name before which a schema, or the database, was left out
 
     def run(self) -> Rewritten:
-        found, at, asks = list[str](), 0, False
+        found, at = list[str](), 0
         while at < len(self._parts):
-            name = self._name(at)
-            asks = asks or name.startswith(("pg_", "_pg_", "to_reg")) or name in _ASKING
             begin = at
             if at in self._left_out:
                 text, at = "", at + 1
             else:
-                text, at = self._step(at, name)
-            found += [self._spaces[begin], text]
-        return Rewritten("".join(found).strip(), asks)
+                text, at = self._step(at, self._name(at))
+            found += [self._spaces[begin], text, self._columns.get(begin, "")]
+        return Rewritten("".join(found).strip(), any(map(self._asks, range(len(self._parts)))))
+
+    def _asks(self, at: int) -> bool:
+        name = self._name(at)
+        return name.startswith(("pg_", "_pg_", "to_reg")) or name in _ASKING
 
     def _step(self, at: int, name: str) -> tuple[str, int]:
         follows = self._text(at + 1)
+        if named := self._name_of_object(at):
+            return named
         if name and follows == ".":
-            if name in self._schemas:
+            if self._is_database(at, name):
+                self._bare = at + 2
+                return "", at + 2
+            if name in _SCHEMAS and self._is_schema(at, name):
                 self._bare = at + 2
                 return "", at + 2
             if name == INFORMATION:
@@ -81,7 +99,53 @@ class _Rewriting:
             return self._cast(at)
         elif self._is_value(at) and name in self._values:
             return self._values[name], at + 1
-        return self._plain(at), at + 1
+        return self._among(at) or (self._plain(at), at + 1)
+
+    def _name_of_object(self, at: int) -> tuple[str, int] | None:
+        """``c.oid::regclass``, which is shown as a name: only beside a comparison it is the number."""
+        begins = at == self._bare or self._text(at - 1) not in (".", "::")
+        if not begins or self._parts[at].kind not in ("word", "quoted", "number") or self._name(at) in _SCHEMAS:
+            return None
+        end = at + 1
+        while self._text(end) == "." and self._name(end + 1):
+            end += 2
+        kind = end + 3 if self._name(end + 1) == CATALOGUE else end + 1
+        if self._text(end) != "::" or self._name(kind) not in _NAMED:
+            return None
+        if self._text(at - 1) in _COMPARING or self._text(kind + 1) in _COMPARING or self._is_number(kind + 1):
+            return None
+        operand = "".join(self._plain(place) for place in range(at, end))
+        return f"headrace_name_{self._name(kind)}({operand})", kind + 1
+
+    def _is_number(self, at: int) -> bool:
+        """Whether a cast to a number stands there."""
+        named = self._name(at + 3) if self._name(at + 1) == CATALOGUE else self._name(at + 1)
+        return self._text(at) == "::" and named not in ("text", "varchar", "name")
+
+    def _among(self, at: int) -> tuple[str, int] | None:
+        """``= ANY ('{10,11}')`` and ``<> ALL``: literals, which take the type of what they are compared with."""
+        word, array = at + 1, at + 3
+        if self._text(at) + self._text(at + 1) in ("<>", "!="):
+            word, array = at + 2, at + 4
+        fits = self._name(word) in (("any", "some") if word == at + 1 else ("all",)) and self._text(word + 1) == "("
+        if not fits or (word == at + 1 and self._text(at) != "=") or self._text(array + 1) != ")":
+            return None
+        elements = _elements(self._parts[array])
+        if elements is None:
+            return None
+        begin = "IN" if word == at + 1 else "NOT IN"
+        return f"{begin} ({', '.join(elements) or 'SELECT NULL WHERE false'})", array + 2
+
+    def _is_database(self, at: int, name: str) -> bool:
+        """Whether it is the database before a schema (``shop.public.orders``), and no relation of that name."""
+        if name != self._database or self._text(at + 3) != "." or self._name(at + 2) not in (*_SCHEMAS, INFORMATION):
+            return False
+        return name not in self._alone or self._name(at - 1) in _BEFORE_RELATION
+
+    def _is_schema(self, at: int, name: str) -> bool:
+        """Whether it is the schema, and no relation that the statement calls so, whose columns follow."""
+        longer = self._text(at + 3) in (".", "(")
+        return name not in self._alone or longer or at == self._bare or self._name(at - 1) in _BEFORE_RELATION
 
     def _call(self, at: int, name: str) -> tuple[str, int]:
         end = self._closing.get(at + 1, len(self._parts) - 1)
@@ -91,23 +155,27 @@ class _Rewriting:
         if name == "cast" and self._name(end - 1) in _NAMED and self._name(end - 2) == "as":
             self._left_out |= {end - 2, end - 1}
             return _NAMED[self._name(end - 1)], at + 1
+        if at in self._rows:
+            alias = end + 2 if self._name(end + 1) == "as" else end + 1
+            if self._name(alias) not in _AFTER_RELATION and self._text(alias + 1) != "(":
+                self._columns[alias] = f"({self._plain(alias)})"  # PostgreSQL calls the column as the relation
         if self._is_value(at):
-            if end == at + 2 and f"{name}()" in self._values:
-                return self._values[f"{name}()"], end + 1
+            called = name + "".join(map(self._text, range(at + 1, end + 1))) if end - at <= 3 else ""
+            if called in self._values:
+                return self._values[called], end + 1
             return _SYNONYMS.get(name) or self._plain(at), at + 1
         return self._plain(at), at + 1
 
     def _cast(self, at: int) -> tuple[str, int]:
         """``'orders'::regclass``, ``'{a,b}'::text[]``."""
         place = at + 4 if self._name(at + 2) == CATALOGUE else at + 2
-        if self._name(place) in _NAMED:
-            return f"{_NAMED[self._name(place)]}({self._plain(at)})", place + 1
-        if (
-            self._text(place + 1) == "["
-            and self._text(at).startswith("'{")
-            and (elements := _elements(self._parts[at]))
-        ):
-            return elements, at + 1
+        kind = self._name(place)
+        if kind in _NAMED:
+            found = f"{_NAMED[kind]}({self._plain(at)})"
+            shown = self._text(place + 1) == "::" and not self._is_number(place + 1)
+            return f"headrace_name_{kind}({found})" if shown else found, place + 1
+        if self._text(place + 1) == "[" and (elements := _elements(self._parts[at])) is not None:
+            return f"[{', '.join(elements)}]", at + 1
         return self._plain(at), at + 1
 
     def _collation(self, at: int) -> int:
@@ -134,7 +202,7 @@ class _Rewriting:
         return self._parts[at].name if 0 <= at < len(self._parts) and self._parts[at].kind in ("word", "quoted") else ""
 
     def _text(self, at: int) -> str:
-        return self._parts[at].text if at < len(self._parts) else ""
+        return self._parts[at].text if 0 <= at < len(self._parts) else ""
 
 
 def _spaces(statement: Sequence[Token]) -> list[str]:
@@ -160,11 +228,27 @@ def _closings(parts: Sequence[Token]) -> dict[int, int]:
     return found
 
 
-def _elements(array: Token) -> str:
-    """The list that PostgreSQL's text of an array stands for; "" for any other text."""
+def _rows(parts: Sequence[Token]) -> set[int]:
+    """The places of functions that give rows of one column and are called in FROM."""
+    found, clauses = set[int](), [""]
+    for place, part in enumerate(parts):
+        if part.text == "(":
+            clauses.append("")
+        elif part.text == ")" and len(clauses) > 1:
+            clauses.pop()
+        elif part.kind == "word" and part.name in _CLAUSES:
+            clauses[-1] = part.name
+        elif part.kind == "word" and part.name in _ROWS and clauses[-1] in ("from", "join"):
+            found.add(place)
+    return found
+
+
+def _elements(array: Token) -> list[str] | None:
+    """The literals that PostgreSQL's text of an array stands for; None for any other token."""
+    if array.kind != "string" or not array.text.startswith("'{"):
+        return None
     try:
         elements = Transformer().get_loader(_TEXT_ARRAY, Format.TEXT).load(array.value.encode())
     except psycopg.Error:
-        return ""
-    shown = ("NULL" if each is None else "'" + str(each).replace("'", "''") + "'" for each in elements)
-    return f"[{', '.join(shown)}]"
+        return None
+    return ["NULL" if each is None else "'" + str(each).replace("'", "''") + "'" for each in elements]

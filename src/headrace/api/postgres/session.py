@@ -40,7 +40,7 @@ from headrace.api.postgres.pending import Pending
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
 from headrace.api.postgres.reading import Asker, Reader, Result, Transaction
 from headrace.api.postgres.rewrite import Rewritten, rewritten
-from headrace.api.postgres.settings import VERSION, Settings
+from headrace.api.postgres.settings import Settings
 from headrace.api.postgres.subscribing import Subscription
 from headrace.api.postgres.types import TEXT, declared_in
 from headrace.api.postgres.wire import Gone, Malformed, Wire
@@ -170,6 +170,7 @@ class Session:
                 "psql.protocol", f"{len(message.param_values)} parameters for {len(prepared.declared)}",
                 where=lexer.joined(prepared.tokens)[:100],
             )  # fmt: skip
+        self._decide(prepared)
         forms = forms if len(forms) == len(message.param_values) else list(forms or (0,)) * len(message.param_values)
         bound = [
             values.parameter(value, oid, form)
@@ -188,9 +189,7 @@ class Session:
             self._wire.write(opened.portal.description() if opened.portal else NoData())
             return
         prepared = self._known(message.name)
-        if 0 in prepared.declared and isinstance(prepared.statement, statements.Query):
-            found = self._reading().compared(self._rewritten(prepared.tokens, prepared.declared))
-            prepared.declared = [oid or found.get(n, 0) for n, oid in enumerate(prepared.declared, 1)]
+        self._decide(prepared)
         self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
         if prepared.columns is None:
             opened = self._open(prepared, [None] * len(prepared.declared), [])
@@ -198,6 +197,15 @@ class Session:
             if opened.portal:
                 opened.portal.close()
         self._wire.write(described(prepared.columns, [0] * len(prepared.columns)))
+
+    def _decide(self, prepared: Prepared) -> None:
+        """The types that neither the client nor a cast names, by what the parameters are compared with."""
+        if prepared.decided or self._failed or 0 not in prepared.declared:
+            return
+        if isinstance(prepared.statement, statements.Query):
+            found = self._reading().compared(self._rewritten(prepared.tokens, prepared.declared))
+            prepared.declared = [oid or found.get(n, 0) for n, oid in enumerate(prepared.declared, 1)]
+        prepared.decided = True
 
     def _execute(self, message: Execute) -> None:
         opened = self._portal(message.portal)
@@ -278,17 +286,8 @@ class Session:
         return self._transaction
 
     def _rewritten(self, tokens: Sequence[Token], declared: Sequence[int]) -> Rewritten:
-        return rewritten(tokens, self._constants(), declared, self._reader.project)
-
-    def _constants(self) -> dict[str, str]:
-        """SQL for what is the connection's own."""
-        user, project = (f"'{text.replace(chr(39), chr(39) * 2)}'" for text in (self._asker.user, self._reader.project))
-        named = {
-            "current_user": user, "session_user": user, "user": user, "current_role": user, "current_catalog": project,
-            "current_database()": project, "current_schema()": "'public'", "current_schema": "'public'",
-            "version()": f"'{VERSION}'", "pg_backend_pid()": str(self._number),
-        }  # fmt: skip
-        return {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
+        project = self._reader.project
+        return rewritten(tokens, self._settings.constants(project, self._number), declared, project)
 
     def _shown(self, setting: str) -> Source:
         if setting == "all":

@@ -48,6 +48,7 @@ class Settings:
     """Of one connection, by PostgreSQL's names in any case. ``seconds``: the most that a statement may take."""
 
     def __init__(self, user: str, seconds: float) -> None:
+        self._user = user
         self._seconds, most_ms = seconds, str(round(seconds * 1000))
         self._defaults = {**_DEFAULTS, "session_authorization": user, "statement_timeout": most_ms}
         self._values = dict(self._defaults)
@@ -89,6 +90,19 @@ class Settings:
         changed = before != self._values[written]
         return (written, self._values[written]) if changed and written in REPORTED else None
 
+    def constants(self, project: str, number: int) -> dict[str, str]:
+        """SQL for what is the connection's own, by how PostgreSQL's SQL calls it; ``number``: of the connection."""
+        user, database = _text(self._user), _text(project)
+        named = {
+            "current_user": user, "session_user": user, "user": user, "current_role": user, "current_catalog": database,
+            "current_database()": database, "current_schema()": "'public'", "current_schema": "'public'",
+            "version()": _text(VERSION), "pg_backend_pid()": str(number),
+        }  # fmt: skip
+        values = {word: f'"{word.removesuffix("()")}"({value})' for word, value in named.items()}
+        for name, value in self._values.items():
+            values[f"current_setting('{name.lower()}')"] = f"headrace_setting({_text(value)})"
+        return values
+
     def reset(self) -> None:
         self._values = dict(self._defaults)
 
@@ -102,6 +116,10 @@ class Settings:
         """That which the client has set; 0: none."""
         default = self._values["statement_timeout"] == self._defaults["statement_timeout"]
         return 0.0 if default else self.timeout_s
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _milliseconds(value: str) -> int:

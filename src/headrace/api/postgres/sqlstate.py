@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 from pygwire.messages import ErrorResponse
 
@@ -28,9 +30,11 @@ _OF_DUCKDB = (
     ("Catalog Error", "Type with name", "42704"), ("Catalog Error", "", "42704"),
     ("Binder Error", "No function matches", "42883"), ("Binder Error", "Ambiguous", "42702"),
     ("Binder Error", "GROUP BY", "42803"), ("Binder Error", "Referenced table", "42P01"),
-    ("Binder Error", "not found", "42703"), ("Binder Error", "Cannot compare", "42883"), ("Binder Error", "", "42804"),
+    ("Binder Error", "not found", "42703"), ("Binder Error", "does not have a column", "42703"),
+    ("Binder Error", "Cannot compare", "42883"), ("Binder Error", "", "42804"),
     ("Conversion Error", "out of range", "22003"), ("Conversion Error", "timestamp", "22007"),
     ("Conversion Error", "date field", "22007"), ("Conversion Error", "", "22P02"), ("Out of Range Error", "", "22003"),
+    ("Invalid Input Error", "UDF: NotImplementedError", "0A000"), ("Invalid Input Error", "UDF: ValueError", "22007"),
     ("Invalid Input Error", "More than one row", "21000"), ("Invalid Input Error", "", "22023"),
     ("INTERRUPT Error", "", CANCELED), ("Out of Memory Error", "", "53200"), ("Not implemented Error", "", "0A000"),
     ("Permission Error", "", "42501"), ("Constraint Error", "", "23000"),
@@ -63,7 +67,7 @@ def response(error: Exception, severity: str = "ERROR") -> ErrorResponse:
             {**fields, "C": INTERNAL, "M": f"a fault in Headrace itself: {type(error).__name__} [internal]"}
         )
     text = str(error).split("\n\nLINE", 1)[0].partition("Error: ")[2] or str(error)
-    what, _, hint = text.partition("\n")
+    what, _, hint = re.sub(r"^Python exception .*?: \w+: ", "", text).partition("\n")
     fields |= {"C": state, "M": what.strip().replace("\0", "")}
     if hint.strip():
         fields["H"] = hint.strip().replace("\0", "")

@@ -58,10 +58,11 @@ SCALARS = (
     BOOL, BYTEA, INT8, INT2, INT4, TEXT, JSON, FLOAT4, FLOAT8, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC,
     UUID, JSONB,
 )  # fmt: skip
-# Known to clients by their ids; no column has them.
+OID = PostgresType(26, "oid", "oid", 4, 1028, "N")
+# Known to clients by their ids; no column of a view has them.
 NAMES = (
     PostgresType(18, "char", '"char"', 1, 1002, "Z"), PostgresType(19, "name", "name", 64, 1003, "S"),
-    PostgresType(26, "oid", "oid", 4, 1028, "N"), PostgresType(705, "unknown", "unknown", -2, 0, "X"),
+    OID, PostgresType(705, "unknown", "unknown", -2, 0, "X"),
     PostgresType(1042, "bpchar", "character", VARIABLE, 1014, "S"),
     PostgresType(1043, "varchar", "character varying", VARIABLE, 1015, "S"),
     PostgresType(2205, "regclass", "regclass", 4, 2210, "N"), PostgresType(2206, "regtype", "regtype", 4, 2211, "N"),
@@ -81,7 +82,7 @@ DECLARED = {
     1082: "DATE", 1083: "TIME", 1114: "TIMESTAMP", 1184: "TIMESTAMP WITH TIME ZONE", 1186: "INTERVAL", 2950: "UUID",
     1000: "BOOLEAN[]", 1005: "SMALLINT[]", 1007: "INTEGER[]", 1016: "BIGINT[]", 1009: "VARCHAR[]", 1015: "VARCHAR[]",
     1021: "FLOAT[]", 1022: "DOUBLE[]", 1182: "DATE[]", 1115: "TIMESTAMP[]", 1185: "TIMESTAMP WITH TIME ZONE[]",
-    2951: "UUID[]",
+    2951: "UUID[]", 1028: "BIGINT[]",
 }  # fmt: skip
 # Text of array elements: quoted where PostgreSQL quotes.
 _ELEMENT = (
@@ -99,6 +100,11 @@ def of_duckdb(kind: DuckDBPyType) -> PostgresType:
     if str(kind) == "JSON":
         return JSON
     return _BY_DUCKDB.get(kind.id, _BY_DUCKDB.get(str(kind).lower(), _OTHER))
+
+
+def of_catalogue(kind: PostgresType) -> PostgresType:
+    """The type of a column of the catalogue: lists of long numbers are of objects, and drivers know them so."""
+    return array(OID) if kind.element is INT8 else kind
 
 
 def of_spark(type_text: str) -> PostgresType:
@@ -150,12 +156,15 @@ def declared_in(tokens: Sequence[Token], given: Sequence[int]) -> list[int]:
             continue
         number = int(token.text[1:])
         found.setdefault(number, 0)
-        if not found[number] and [part.text for part in visible[place + 1 : place + 2]] == ["::"]:
-            found[number] = _CAST_OIDS.get(visible[place + 2].name, 0) if place + 2 < len(visible) else 0
+        cast = [part.name for part in visible[place + 1 : place + 6]]
+        if cast[1:3] == ["pg_catalog", "."]:
+            del cast[1:3]
+        if not found[number] and cast[:1] == ["::"] and len(cast) > 1:
+            named = _CAST_TYPES.get(cast[1])
+            found[number] = 0 if named is None else named.array_oid if cast[2:3] == ["["] else named.oid
     return [found.get(number, 0) for number in range(1, max(found, default=0) + 1)]
 
 
-_CAST_OIDS = {name: each.oid for each in SCALARS for name in (each.short, each.name.split("(")[0])} | {
-    "int": INT4.oid, "timestamp": TIMESTAMP.oid, "timestamptz": TIMESTAMPTZ.oid, "varchar": TEXT.oid,
-    "double": FLOAT8.oid,
+_CAST_TYPES = {name: each for each in (*NAMES, *SCALARS) for name in (each.short, each.name.split("(")[0])} | {
+    "int": INT4, "timestamp": TIMESTAMP, "timestamptz": TIMESTAMPTZ, "varchar": TEXT, "double": FLOAT8,
 }  # fmt: skip

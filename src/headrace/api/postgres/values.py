@@ -25,7 +25,7 @@ _EPOCH_US = _EPOCH_DAYS * 86_400_000_000
 # Numbers that PostgreSQL writes without an exponent; Arrow has one from a smaller number on.
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, {pa.float32(): 1e6, pa.float64(): 1e15}
 _ARROW_PLAIN_BELOW = 1e10
-_WIDTHS = {"int2": ">i2", "int4": ">i4", "int8": ">i8", "float4": ">f4", "float8": ">f8"}
+_WIDTHS = {"oid": ">u4", "int2": ">i2", "int4": ">i4", "int8": ">i8", "float4": ">f4", "float8": ">f8"}
 
 Numbers = npt.NDArray[np.int64]
 
