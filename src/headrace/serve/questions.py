@@ -276,9 +276,10 @@ class Questions:
         with here:
             with there:
                 number = self.begin(asked, there)
-            found = apart.answer(here, asked.end)
-        os.waitpid(number, 0)
-        return found
+            try:
+                return apart.answer(here, asked.end)
+            finally:
+                os.waitpid(number, 0)
 
     @contextmanager
     def session(self, at: int | None = None) -> Iterator[Session]:

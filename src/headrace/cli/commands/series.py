@@ -74,9 +74,8 @@ def run(
 
     Buckets without rows are filled as --fill says; --compare sets each value beside that of the period before. Days and
     more begin at midnight of the zone, weeks on Monday; what is shorter is counted from midnight. Operators of filters
-    are eq, neq, gt, gte, lt, lte, like, ilike, in and is.
-
-    Reads what is published; works beside a running `headrace up` and without one, and without Spark.
+    are eq, neq, gt, gte, lt, lte, like, ilike, in and is. Reads what is
+    published: works beside a running `headrace up` and without one, and without Spark.
     """
     if csv and json:
         raise typer.BadParameter("--csv and --json cannot be given together")
@@ -97,8 +96,8 @@ def run(
     if csv:
         contents.write_csv(found.table)
     elif json:
-        stale = dict(found.stale)
-        display.emit({**table_json(found.table), "commit": found.commit, "more": found.more, "stale": stale})
+        told = {"commit": found.commit, "more": found.more, "stale": dict(found.stale)}
+        display.emit({**table_json(found.table), **told})
     else:
         answer = table_json(found.table)
         display.say(f"{name} at commit {found.commit:,}, by {every} in {zone}\n")
