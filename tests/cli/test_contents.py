@@ -20,6 +20,8 @@ from headrace.cli import contents, display
 from headrace.cli.commands import watch
 from headrace.formats.json_tables import table_json, value
 from headrace.model.schema import Column, ViewSchema
+from headrace.model.view_step import ViewStep
+from headrace.serve.watched import changes
 
 COLUMNS = (Column("region", "string"), Column("n", "bigint"), Column("tags", "array<string>"))
 TABLE = pa.table({
@@ -139,13 +141,13 @@ def test_text_cannot_steer_the_terminal() -> None:
 
 def test_a_change_is_a_line_and_what_goes_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     delta = pa.table({"region": ["north", "north", "s\nth"], "n": [4, 3, None], "_w": [1, -1, 2]})
-    watch._tell(1042, delta, json=False, first=False)
+    watch._tell(ViewStep("change", 1042, changes(delta)), json=False)
     assert capsys.readouterr().out.splitlines() == [
         "    1042 - region=north  n=3",
         "    1042 + region=north  n=4",
         "    1042 + region=s\\nth  n=NULL  (x2)",
     ]
-    watch._tell(1042, delta, json=True, first=False)
+    watch._tell(ViewStep("change", 1042, changes(delta)), json=True)
     assert json.loads(capsys.readouterr().out) == {
         "commit": 1042,
         "snapshot": False,

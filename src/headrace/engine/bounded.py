@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.model import bounds
@@ -32,7 +33,10 @@ def bounded(spark: SparkSession, seconds: float, end: float, still_wanted: Calla
             elif not still_wanted():
                 ended.append(HeadraceError("query.canceled", "the query was ended", why="who asked it has left"))
             if ended:
-                context.cancelJobGroup(group)  # again and again: the block may begin another job
+                try:
+                    context.cancelJobGroup(group)  # again and again: the block may begin another job
+                except (Py4JError, OSError):
+                    return  # Spark has ended, and its jobs with it
 
     before = {name: context.getLocalProperty(name) for name in (GROUP, INTERRUPT)}
     watcher = threading.Thread(target=watch, name="headrace-bounded", daemon=True)
