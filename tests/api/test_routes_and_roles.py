@@ -215,7 +215,12 @@ def test_a_browser_asks_who_has_logged_in_and_is_refused_nothing(served: Site, t
         before = len(served.access.log.recent(Wanted(action="connect"), 1_000)[0])
         assert browser.get("/api/session").json() == {"me": None}
         browser.post("/api/session", json={"token": tokens["limited editor"]})
-        assert browser.get("/api/session").json()["me"] == {"name": "l-editor", "role": "editor", "only": ["sums"], "grants": []}
+        assert browser.get("/api/session").json()["me"] == {
+            "name": "l-editor",
+            "role": "editor",
+            "only": ["sums"],
+            "grants": [],
+        }
         ((cookie, name),) = browser.cookies.items()
         browser.delete("/api/session")
         browser.cookies.set(cookie, name)  # a browser that kept it all the same
@@ -355,7 +360,9 @@ def test_a_role_on_some_views_counts_there_alone(served: Site) -> None:
         with served.client(token) as client:
             asked = client.post("/api/queries", json={"name": f"of_{name}", "view": "sums", "query": "1"})
             answers[name] = asked.status_code, asked.json().get("code")
-            assert client.get("/api/me").json()["grants"] == {"ann": ["editor:su*"], "bob": ["editor:sales_*"]}.get(name, [])
+            assert client.get("/api/me").json()["grants"] == {"ann": ["editor:su*"], "bob": ["editor:sales_*"]}.get(
+                name, []
+            )
             assert client.post("/api/sinks/store/pause").status_code == 403
     with served.client(tokens["ann"]) as client:
         assert client.delete("/api/queries/of_ann").status_code == 200
