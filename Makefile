@@ -14,7 +14,7 @@ PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py
 # Files of which the usual run takes a sample (tests/sampled.py).
 SAMPLED := $(shell grep -rl --include='test_*.py' '^from sampled import' tests)
 
-.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres console e2e docs clean
+.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres console e2e docs site clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -99,6 +99,9 @@ e2e: setup ## Live the stories of the page in a real Chromium, on a real `headra
 
 docs: setup ## Write the generated pages of docs/reference
 	$(BIN)/python docs/generate.py
+
+site: setup ## Build the documentation for a browser into build/site; a link that leads nowhere is an error
+	$(BIN)/python docs/site.py $(ARGS)
 
 clean: ## Remove caches and build results; .venv stays
 	rm -rf build dist var spark-warehouse metastore_db .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache

@@ -215,7 +215,12 @@ def test_a_browser_asks_who_has_logged_in_and_is_refused_nothing(served: Site, t
         before = len(served.access.log.recent(Wanted(action="connect"), 1_000)[0])
         assert browser.get("/api/session").json() == {"me": None}
         browser.post("/api/session", json={"token": tokens["limited editor"]})
-        assert browser.get("/api/session").json()["me"] == {"name": "l-editor", "role": "editor", "only": ["sums"]}
+        assert browser.get("/api/session").json()["me"] == {
+            "name": "l-editor",
+            "role": "editor",
+            "only": ["sums"],
+            "grants": [],
+        }
         ((cookie, name),) = browser.cookies.items()
         browser.delete("/api/session")
         browser.cookies.set(cookie, name)  # a browser that kept it all the same
@@ -245,7 +250,7 @@ def test_a_token_that_is_revoked_opens_nothing_from_the_next_request_on(served: 
     with served.client() as owner:
         made = owner.post("/api/tokens", json={"name": "short", "role": "viewer", "only": ["sums"]}).json()
         with served.client(made["token"]) as client:
-            assert client.get("/api/me").json() == {"name": "short", "role": "viewer", "only": ["sums"]}
+            assert client.get("/api/me").json() == {"name": "short", "role": "viewer", "only": ["sums"], "grants": []}
             assert owner.delete(f"/api/tokens/{made['id']}").json()["state"] == "revoked"
             assert client.get("/api/me").status_code == 401
         assert made["token"] not in owner.get("/api/tokens").text
@@ -257,7 +262,7 @@ def test_a_cookie_reads_and_changes_only_with_the_header_of_the_page(served: Sit
     with httpx.Client(base_url=served.url) as browser:
         assert browser.post("/api/session", json={"token": "headrace_" + "y" * 43}).status_code == 401
         logged = browser.post("/api/session", json={"token": served.owner})
-        assert logged.json() == {"name": "owner", "role": "admin", "only": []}
+        assert logged.json() == {"name": "owner", "role": "admin", "only": [], "grants": []}
         cookie = logged.headers["set-cookie"].lower()
         assert "httponly" in cookie and "samesite=strict" in cookie and "secure" not in cookie
         proxied = httpx.post(
@@ -296,7 +301,7 @@ def test_a_session_ends_with_its_token(served: Site) -> None:
     with served.client() as owner, httpx.Client(base_url=served.url) as browser:
         made = owner.post("/api/tokens", json={"name": "guest", "role": "viewer", "only": ["sums"]}).json()
         browser.post("/api/session", json={"token": made["token"]})
-        assert browser.get("/api/me").json() == {"name": "guest", "role": "viewer", "only": ["sums"]}
+        assert browser.get("/api/me").json() == {"name": "guest", "role": "viewer", "only": ["sums"], "grants": []}
         served.tokens.revoke("guest")  # by another process, say, that knows of no sessions
         assert browser.get("/api/me").status_code == 401
 
@@ -355,6 +360,9 @@ def test_a_role_on_some_views_counts_there_alone(served: Site) -> None:
         with served.client(token) as client:
             asked = client.post("/api/queries", json={"name": f"of_{name}", "view": "sums", "query": "1"})
             answers[name] = asked.status_code, asked.json().get("code")
+            assert client.get("/api/me").json()["grants"] == {"ann": ["editor:su*"], "bob": ["editor:sales_*"]}.get(
+                name, []
+            )
             assert client.post("/api/sinks/store/pause").status_code == 403
     with served.client(tokens["ann"]) as client:
         assert client.delete("/api/queries/of_ann").status_code == 200

@@ -50,6 +50,7 @@ def test_make_a_token_use_it_and_revoke_it(page: Page, shop: ServedProject) -> N
     page.get_by_label("Name").fill("reports")
     page.get_by_role("radio", name="editor").check()
     page.get_by_label("Reaches").fill("revenue\nall_*")
+    page.get_by_label("May do more to").fill("operator:revenue")
     page.get_by_label("Lives").select_option("30 days")
     picture(page, "token_new")
     page.get_by_role("button", name="Make it").click()
@@ -63,7 +64,7 @@ def test_make_a_token_use_it_and_revoke_it(page: Page, shop: ServedProject) -> N
     assert token not in page.content()
     client = httpx.Client(base_url=f"{shop.url}/api", headers={"Authorization": f"Bearer {token}"}, timeout=30)
     with client:
-        me = {"name": "reports", "role": "editor", "only": ["revenue", "all_*"]}
+        me = {"name": "reports", "role": "editor", "only": ["revenue", "all_*"], "grants": ["operator:revenue"]}
         assert client.get("/me").json() == me
         assert client.get("/views/by_day").status_code == 404
         page.reload()

@@ -93,8 +93,13 @@ export const dropLetter = (sink: string, number: number) =>
   ask<unknown>(path('alerts', sink, String(number)), { method: 'DELETE' })
 
 export const tokens = (signal?: AbortSignal) => ask<Token[]>('tokens', { signal })
-export const createToken = (wanted: { name: string; role: string; only: string[]; seconds?: number }) =>
-  ask<NewToken>('tokens', { method: 'POST', body: wanted })
+export const createToken = (wanted: {
+  name: string
+  role: string
+  only: string[]
+  grants: string[]
+  seconds?: number
+}) => ask<NewToken>('tokens', { method: 'POST', body: wanted })
 export const revokeToken = (id: string) => ask<Token>(path('tokens', id), { method: 'DELETE' })
 
 export const audit = (asked: Record<string, string | number | undefined>, signal?: AbortSignal) =>

@@ -15,6 +15,8 @@ export interface Me {
   role: Role
   /** Patterns of the views and tables that it reaches; none: all. */
   only: string[]
+  /** `role:pattern`: what it may do more to. */
+  grants?: string[]
 }
 
 /** What a code means, what brings it about, what mends it; commands between backquotes. */
@@ -303,6 +305,8 @@ export interface Token {
   role: string
   /** Patterns of the views and tables that it reaches; none: all. */
   only: string[]
+  /** `role:pattern`: what it may do more to. */
+  grants: string[]
   state: string
   created: string
   expires: string | null

@@ -21,9 +21,11 @@ class Session {
     this.begun = true
   }
 
-  /** Whether the role is enough, as far as it is known; the server asks again. */
-  may(least: Role): boolean {
-    return this.me === undefined || ROLES.indexOf(this.me.role) >= ROLES.indexOf(least)
+  /** Whether the role is enough, `somewhere`: on some views, as far as it is known; the server asks again. */
+  may(least: Role, somewhere = false): boolean {
+    const more = somewhere ? (this.me?.grants ?? []).map((grant) => grant.split(':')[0] as Role) : []
+    const roles = this.me ? [this.me.role, ...more] : ROLES
+    return roles.some((role) => ROLES.indexOf(role) >= ROLES.indexOf(least))
   }
 
   /** Raises `Refused` for a token that is not known. */

@@ -20,6 +20,7 @@ class Me(Shape):
     name: str
     role: Literal["viewer", "editor", "operator", "admin"]
     only: list[str]
+    grants: list[str] = Field(description="ROLE:PATTERN: where it may do more")
 
 
 class Session(Shape):

@@ -60,4 +60,5 @@ async def me(who: Annotated[Asking, Depends(asking)]) -> Response:
 
 
 def _shown(principal: Principal) -> dict[str, object]:
-    return {"name": principal.name, "role": principal.role, "only": list(principal.grants)}
+    grants = [f"{role}:{pattern}" for role, pattern in principal.raised]
+    return {"name": principal.name, "role": principal.role, "only": list(principal.grants), "grants": grants}
