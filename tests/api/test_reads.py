@@ -11,6 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pydantic import TypeAdapter
 from served_project import site
 
 from headrace.api import shapes
-from headrace.api.routes import reads
+from headrace.api.routes import feeds, reads
 from headrace.catalog.store import StepShape
 from published_view import Published
 from random_log import RELATIONS, RandomLog, history
@@ -222,6 +223,30 @@ def test_transactions_of_a_view_are_told_newest_first_in_pages(published: Publis
     assert [each["commit"] for each in after] == [n for n in range(40, 30, -1) if deltas[n]]
 
 
+@pytest.mark.parametrize("seconds", [feeds.SECONDS, 0.0])  # 0: a step an answer
+def test_transactions_of_a_view_are_found_by_a_text(
+    published: Published, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(feeds, "SECONDS", seconds)
+    deltas = {n: _delta(published, n) for n in range(1, 41)}
+    for text in ("7", "2", "x"):
+        told, asked = list[dict[str, Any]](), {"q": text, "limit": "3"}
+        while True:
+            page = TypeAdapter(dict[str, Any]).validate_python(
+                client.get("/api/feeds/SUMS/search", params=asked).json()
+            )
+            told += page["transactions"]
+            if page["before"] is None:
+                break
+            asked["before"] = page["before"]
+        expected = [n for n in range(40, 0, -1) if any(text in str(cell) for row in deltas[n] for cell in row)]
+        assert [each["commit"] for each in told] == expected
+        assert bool(expected) == (text != "x")
+        for each in told:
+            assert {(c["row"]["id"], c["row"]["n"]): c["weight"] for c in each["changes"]} == deltas[each["commit"]]
+    assert client.get("/api/feeds/sums/search?q=").status_code == 400
+
+
 def _delta(published: Published, commit: int) -> dict[tuple[int, int], int]:
     after, before = published.held[commit], published.held[commit - 1]
     return {row: after[row] - before[row] for row in {*after, *before} if after[row] != before[row]}
@@ -231,7 +256,7 @@ def test_answers_have_the_forms_of_the_contract(client: httpx.Client) -> None:
     for path, form in (
         ("health", shapes.Health), ("me", shapes.Me), ("lineage", shapes.Lineage), ("views/sums", shapes.WholeView),
         ("views/sums/rows", shapes.Rows), ("feeds", list[shapes.Feed]), ("tokens", list[shapes.Token]),
-        ("feeds/sums/transactions", list[shapes.Transaction]), ("views/SUMS/versions", shapes.Versions),
+        ("feeds/sums/transactions", list[shapes.Transaction]), ("feeds/sums/search?q=7", shapes.LookedThrough), ("views/SUMS/versions", shapes.Versions),
     ):  # fmt: skip
         TypeAdapter(form).validate_python(client.get(f"/api/{path}").json())
     TypeAdapter(shapes.Rows).validate_python(client.post("/api/sql", json={"sql": "SELECT 1 AS a"}).json())

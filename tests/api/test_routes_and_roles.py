@@ -32,7 +32,7 @@ LEAST = {
     "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/versions": "viewer", "GET /views/{name}/series": "viewer",
     "GET /views/{name}/rows": "viewer",
     "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/search": "viewer", "GET /views/{name}/explain": "viewer", "GET /views/{name}/lineage": "viewer",
-    "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
+    "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "GET /feeds/{name}/search": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
     "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",
     "GET /queries": "viewer", "GET /queries/{query}/matches": "viewer", "GET /queries/{query}/changes": "viewer", "GET /notices": "viewer", "GET /alerts": "viewer", "GET /alerts/{sink}/{number}": "viewer",
@@ -44,7 +44,7 @@ LEAST = {
 # What a token that is limited to some views may ask at all.
 LIMITED = {
     "GET /me", "GET /status", "GET /lineage", "GET /views/{name}/explain", "GET /views/{name}/lineage", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
-    "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "POST /sql", "POST /wait",
+    "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "GET /feeds/{name}/search", "POST /sql", "POST /wait",
     "GET /notices", "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches", "GET /queries/{query}/changes",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
 }  # fmt: skip
@@ -145,7 +145,7 @@ def test_no_answer_tells_a_limited_token_a_name_that_it_does_not_reach(served: S
     token, limits = served.tokens.create("near", Role.EDITOR, ["near_*", "SUM?"])[1], "this token reaches: near_*, SUM?"
     unknown = (
         "views/sumz", "views/near_sums/versions", "views/sumz/rows", "views/sumz/row?id=1", "views/sumz/changes",
-        "views/sumz/series?time=t&every=1h", "views/sumz/search?q=x", "feeds/near_order/transactions",
+        "views/sumz/series?time=t&every=1h", "views/sumz/search?q=x", "feeds/near_order/transactions", "feeds/near_order/search?q=x",
         "quarantine?table=near_order", "queries/lost/matches", "queries/lost/changes",
     )  # fmt: skip
     with served.client() as owner, served.client(token) as client:

@@ -268,7 +268,7 @@ def test_read_a_feed_like_mail(page: Page, shop: ServedProject) -> None:
     page.get_by_role("button", name="Jump", exact=True).click()
     expect(letters.first.locator("strong")).to_have_text(f"{commit:,}")
     expect(letters.first.locator(".letter")).to_contain_text("west")
-    page.get_by_label("filter the transactions shown").fill("Ada")
+    page.get_by_label("find transactions with a text").fill("Ada")
     expect(letters).to_have_count(1)
     page.get_by_role("link", name="Newest").click()
     newest = shop.push(

@@ -11,6 +11,7 @@ import type {
   Kept,
   Letter,
   Lineage,
+  LookedThrough,
   Matches,
   Me,
   NewToken,
@@ -53,6 +54,11 @@ export const transactions = (
   asked: { before?: number; after?: number; limit: number },
   signal?: AbortSignal,
 ) => ask<Transaction[]>(path('feeds', name, 'transactions') + query(asked), { signal })
+export const lookedThrough = (
+  name: string,
+  asked: { q: string; before?: number; limit: number },
+  signal?: AbortSignal,
+) => ask<LookedThrough>(path('feeds', name, 'search') + query(asked), { signal })
 
 export interface Question {
   sql: string

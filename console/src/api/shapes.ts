@@ -225,6 +225,12 @@ export interface Transaction {
   more: boolean
 }
 
+export interface LookedThrough {
+  transactions: Transaction[]
+  /** Commits from this one on were looked through; null: all that are kept. */
+  before: number | null
+}
+
 /** A change that a table could not take, text that a source could not read (`payload`), or a row without a view (`view`). */
 export interface Kept {
   id: string

@@ -31,6 +31,7 @@ ACTIONS: dict[str, Action | None] = {
     "GET /views/{name}/lineage": Action.LINEAGE,
     "GET /feeds": Action.READ,
     "GET /feeds/{name}/transactions": Action.READ,
+    "GET /feeds/{name}/search": Action.READ,
     "POST /sql": Action.SQL,
     "POST /wait": Action.WAIT,
     "POST /plan": Action.PLAN,

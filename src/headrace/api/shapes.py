@@ -110,6 +110,11 @@ class Transaction(Shape):
     more: bool = Field(description="There are more changes than are told")
 
 
+class LookedThrough(Shape):
+    transactions: list[Transaction]
+    before: int | None = Field(description="Commits from this one on were looked through; null: all that are kept")
+
+
 class Node(Shape):
     id: str
     kind: Literal["source", "table", "view", "sink"]

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog.store import Catalog
+import pyarrow as pa
+
+from headrace.catalog.store import Catalog, StepRecord
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
 
@@ -31,7 +33,7 @@ def of_table(project_path: Path, table: str, after: int, before: int | None, lim
     if not commits:
         return []
     told = history.transactions(reader, commits[-limit:][0] - 1, upto, (table,))
-    return [_told(transaction) for transaction in told][::-1]
+    return [of_transaction(transaction) for transaction in told][::-1]
 
 
 def of_view(project_path: Path, view: str, after: int, before: int | None, limit: int) -> list[dict[str, Any]]:
@@ -44,27 +46,29 @@ def of_view(project_path: Path, view: str, after: int, before: int | None, limit
             if step.upto <= after or len(found) >= limit:
                 break
             if step.published_us is not None and (before is None or step.after + 1 < before):
-                of_step = [
-                    {
-                        "commit": commit, "committed_at": history.time_text(step.committed_us),
-                        "changes": weighted(delta.slice(0, CHANGES_MAX)), "more": delta.num_rows > CHANGES_MAX,
-                    }
-                    for commit, delta in snapshot.of_step(catalog, record, step, after)
-                    if before is None or commit < before
-                ]  # fmt: skip
-                found += reversed(of_step)
+                deltas = list(snapshot.of_step(catalog, record, step, after))
+                found += [of_delta(step, *each) for each in reversed(deltas) if before is None or each[0] < before]
         return found[:limit]
     finally:
         catalog.close()
 
 
-def _told(transaction: history.Transaction) -> dict[str, Any]:
+def of_transaction(transaction: history.Transaction) -> dict[str, Any]:
+    """What is told of a transaction of the log."""
     changes = list(itertools.islice(_changes(transaction), CHANGES_MAX + 1))
     origin = transaction.origin
     return {
         "commit": transaction.commit, "source": origin.source, "position": origin.position,
         "committed_at": history.time_text(origin.committed_us), "changes": changes[:CHANGES_MAX],
         "more": len(changes) > CHANGES_MAX,
+    }  # fmt: skip
+
+
+def of_delta(step: StepRecord, commit: int, delta: pa.Table) -> dict[str, Any]:
+    """What is told of a view's delta (columns and ``_w``) in a step."""
+    return {
+        "commit": commit, "committed_at": history.time_text(step.committed_us),
+        "changes": weighted(delta.slice(0, CHANGES_MAX)), "more": delta.num_rows > CHANGES_MAX,
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -10,7 +11,9 @@ from headrace.api import answers, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.serve import newest
+from headrace.serve.search import looked_through
 
+SECONDS = 1.0  # that a feed is looked through for one answer
 router = APIRouter(tags=["feeds"])
 Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
@@ -37,3 +40,21 @@ def transactions(
     relation = project.questions.described(name)
     read = newest.of_view if relation.kind == "view" else newest.of_table
     return answers.json(read(project.path, relation.name, after, before, limit))
+
+
+@router.get(
+    "/feeds/{name}/search",
+    responses={200: {"model": shapes.LookedThrough}},
+    summary="Its transactions that have a text in a value, newest first",
+)
+def search(
+    project: Project,
+    name: str,
+    q: Annotated[str, Query(min_length=1, description="The text; upper and lower case are the same")],
+    before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+) -> Response:
+    """At most a second or so is looked for: go on with `before` of the answer as the next one's, until it is null."""
+    relation = project.questions.described(name)
+    look = looked_through.of_view if relation.kind == "view" else looked_through.of_table
+    return answers.json(asdict(look(project.path, relation.name, q, before, limit, SECONDS)))

@@ -174,8 +174,8 @@ def numbers(field: Field, column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def texts(array: pa.Array) -> pa.Array:
     """The text whose words are searched; of what is no text itself, its JSON."""
-    if pa.types.is_string(array.type):
-        return array
+    if pa.types.is_string(array.type) or pa.types.is_integer(array.type):
+        return array.cast(pa.string())
     spelled = (value(cell) for cell in array.to_pylist())
     return pa.array(
         [s if s is None or isinstance(s, str) else json.dumps(s, ensure_ascii=False) for s in spelled], pa.string()
