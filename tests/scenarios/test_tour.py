@@ -44,6 +44,8 @@ def shop(tmp_path: Path) -> Path:
     assert yaml.safe_load((folder / "sinks/local.yaml").read_text()) == yaml.safe_load(blocks("yaml")[1])
     assert re.sub("--.*\n", "", (folder / "views/revenue.sql").read_text()) == blocks("sql")[0]
     source.write_text(source.read_text().replace(f"port: {PORT}", f"port: {free_port()}"))
+    settings = folder / "headrace.yaml"  # in the prose: psql, and functions in Python
+    settings.write_text(f"{settings.read_text()}\npsql: {{port: {free_port()}}}\ncode: true\n")
     return folder
 
 
@@ -124,14 +126,34 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
     assert all(name in told["top"] for name in ("engine", "JVM", "Python worker", "log", "state"))
     assert "nothing is missing, 0 warnings" in told["doctor"] and "the running `headrace up` listens" in told["doctor"]
     assert told["quarantine"] == "nothing is set aside\n"
+    assert "12.50" in told["log"] and "revenue" in told["profile"]
     assert "0 differences" in told["verify"] and "0 differences" in told["repair"]
     edited = shop / "views/idle_customers.sql"  # in the prose below: an edit, and a copy
     edited.write_text("SELECT region, count(*) AS customers FROM customers GROUP BY region")
     assert "~ view idle_customers" in shell("headrace apply", shop)
     shown = json.loads(shell("headrace show idle_customers --json", shop))
     assert shown["rows"] == [["north", 1]]
+    prose(shop)
     shell("headrace backup ../copy && headrace restore ../copy ../again", shop)
     assert (shop.parent / "again/views/idle_customers.sql").read_text() == edited.read_text()
+
+
+def prose(shop: Path) -> None:
+    """What the tour says beside its blocks: templates, definitions as SQL, psql, functions in Python."""
+    assert {"ctr", "files", "http", "postgres"} <= set(re.findall(r"^\w+", shell("headrace init --list", shop), re.M))
+    shell('headrace sql "CREATE VIEW names AS SELECT id, name FROM customers"', shop)
+    assert (shop / "views/names.sql").exists()
+    (shop / "functions").mkdir()
+    (shop / "functions/prices.py").write_text(
+        "import headrace\n\n@headrace.function\ndef shout(text: str) -> str:\n    return text.upper()\n"
+    )
+    (shop / "views/loud.sql").write_text("SELECT id, shout(name) AS name FROM customers")
+    assert "+ view loud" in shell("headrace apply", shop)
+    port = yaml.safe_load((shop / "headrace.yaml").read_text())["psql"]["port"]
+    psql = f"PGPASSWORD=$(cat .headrace/tokens/api) psql -XAt -F' ' -h 127.0.0.1 -p {port} -U me -d shop"
+    assert shell(f"{psql} -c 'SELECT n.name, l.name FROM names n JOIN loud l USING (id)'", shop) == "Ada ADA\n"
+    entries = json.loads(shell("headrace audit --json", shop))["entries"]
+    assert {"token_create", "create", "apply"} <= {entry["action"] for entry in entries}
 
 
 def test_from_python(shop: Path) -> None:
