@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import HISTORIES, SEED, Circuits, Operator, Point, points
+from harness import HISTORIES, SEED, Circuits, Operator, Point, drawn, points
 from histories import Change, History, Schedule, StepPlan, Table, history
 
 COMMITS = 4  # a history, unless its law wants longer ones
@@ -37,6 +37,7 @@ def hold_history(
     spark: Any, folder: Path, operator: Operator, plan: Schedule, steps: History, commits: int = COMMITS
 ) -> None:
     """Fails unless every query equals batch, which is asked as ``judges`` say, over this chain of histories."""
+    operator = drawn(operator)
     print(f"{operator.name}: {HISTORIES} histories, {len(operator.queries)} queries, HEADRACE_LAWS_SEED={SEED}")
     outcome = Circuits(spark, operator, folder).run(plan, [steps])
     if not outcome.differing:
