@@ -51,6 +51,7 @@ def test_runs_that_are_kept_are_not_made_again(raced: Any, tmp_path: Path) -> No
     assert (status, summary["wrong"]) == (0, 0)
     assert summary["median"] == {"q0": 200, "q1": 200}  # of 100, 200 and 300
     assert (tmp_path / "q1-headrace").read_text() == "3"
+    assert (tmp_path / "q1-pathway").read_text() == "1"  # it has failed
     assert raced(2)[1] == summary
     assert (tmp_path / "q1-flink").read_text() == "3"
 
