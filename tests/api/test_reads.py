@@ -19,9 +19,11 @@ import pytest
 from pydantic import TypeAdapter
 from served_project import site
 
-from headrace.api import shapes
+from headrace.api import answers, shapes
 from headrace.api.routes import feeds, reads
 from headrace.catalog.store import StepShape
+from headrace.serve import newest
+from headrace.serve.fitting import Room
 from published_view import Published
 from random_log import RELATIONS, RandomLog, history
 
@@ -292,6 +294,39 @@ def test_rows_are_found_by_words(published: Published, client: httpx.Client) -> 
     assert (bad.status_code, bad.json()["code"]) == (400, "search.query")
 
 
+def test_an_answer_ends_where_it_has_no_room(
+    published: Published, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of 16 bytes and their NULLs' bits: a page has two, and the pages together all."""
+    whole = client.get("/api/views/sums/rows?limit=1000").json()["rows"]
+    monkeypatch.setitem(answers.BYTES_MAX, "json", 40)
+    found, page = list[dict[str, int]](), {"more": True}
+    while page["more"]:
+        page = client.get(f"/api/views/sums/rows?limit=1000&offset={len(found)}").json()
+        assert len(page["rows"]) == min(2, len(whole) - len(found))
+        found += page["rows"]
+    assert found == whole and len(whole) > 2
+    refused = client.post("/api/sql", json={"sql": "SELECT * FROM sums"})
+    assert (refused.status_code, refused.json()["code"]) == (413, "query.size")
+    hits = client.get("/api/views/sums/search", params={"q": "*", "limit": 100}).json()
+    assert 0 < len(hits["hits"]) <= 2 < hits["total"]
+    monkeypatch.setitem(answers.BYTES_MAX, "json", 15)
+    for path in ("rows?limit=1000", "search?q=*"):
+        refused = client.get(f"/api/views/sums/{path}")
+        assert (refused.status_code, refused.json()["code"]) == (413, "query.size")
+
+
+def test_changes_of_a_feed_are_told_as_far_as_there_is_room(
+    published: Published, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newest, "Room", lambda: Room(100))
+    told = client.get("/api/feeds/sums/transactions?limit=1000").json()
+    deltas = {n: _delta(published, n) for n in range(1, 41)}
+    assert [each["commit"] for each in told] == [n for n in range(40, 0, -1) if deltas[n]]
+    assert 0 < sum(len(each["changes"]) for each in told) <= 100 // 16
+    assert all(each["more"] == (len(each["changes"]) < len(deltas[each["commit"]])) for each in told)
+
+
 def test_rows_of_a_table_are_found_by_words(tmp_path: Path) -> None:
     made, catalog = RandomLog(4), Published(tmp_path / "shop").catalog
     catalog.put_relation("shop", RELATIONS["orders"])
@@ -301,6 +336,13 @@ def test_rows_of_a_table_are_found_by_words(tmp_path: Path) -> None:
     wanted = [row for row in history(made).rows("orders") if row[0] == 3]
     with site(tmp_path / "shop") as running, running.client() as asking:
         told = asking.get("/api/views/Orders/search", params={"q": "id:3", "limit": 100}).json()
+        late = [
+            asking.get("/api/views/orders/rows?at=61"), asking.get("/api/views/orders/row?id=1&part=x&at=61"),
+            asking.post("/api/sql", json={"sql": "SELECT 1 FROM orders", "at": 61}),
+        ]  # fmt: skip
+        then = asking.get("/api/views/orders/rows?at=60").json()
+    assert {(each.status_code, each.json()["next"]) for each in late} == {(410, "ask as of commit 60")}
+    assert then["commit"] == 60 and len(then["rows"]) == min(100, len(history(made).rows("orders")))
     assert wanted
     assert (told["table"], "view" in told, told["commit"], told["total"]) == ("orders", False, 60, len(wanted))
     assert sorted((list(hit["row"].values()) for hit in told["hits"]), key=repr) == wanted

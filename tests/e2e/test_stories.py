@@ -340,6 +340,17 @@ def test_a_view_as_a_chart_in_two_clicks(page: Page, shop: ServedProject) -> Non
     picture(page, "dashboard")
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("No chart yet.")).to_be_visible()
+    page.goto("/views/all_customers/chart")  # of what has no number to draw its rows are counted
+    page.get_by_role("combobox", name="value").select_option("number of rows")
+    page.get_by_role("combobox", name="by").select_option("region")
+    page.get_by_text("As a table").click()
+    values = page.get_by_role("region", name="values of the chart").locator("tbody tr")
+    before = dict(cells(page.get_by_role("region", name="values of the chart")))
+    shop.push(customers={"upsert": [{"id": 70 + n, "name": "Eve", "region": "far"} for n in range(3)]})
+    expect(values.filter(has_text="far")).to_have_text("far3")
+    assert dict(cells(page.get_by_role("region", name="values of the chart"))) == before | {"far": "3"}
+    page.get_by_role("button", name="number", exact=True).click()
+    expect(page.locator(".chart")).to_contain_text(str(sum(map(int, before.values())) + 3))
 
 
 def test_only_the_keyboard(page: Page) -> None:
@@ -426,6 +437,14 @@ def test_hostile_rows_are_text(page: Page, shop: ServedProject) -> None:
         expect(page.locator("h1")).to_be_visible()
         page.wait_for_timeout(200)
         assert page.evaluate("window.hit") is None
+    for number in (1, 2):  # with the others more than an answer has room for
+        shop.push(customers={"upsert": [{"id": 6000 + number, "name": huge, "region": "hostile"}]})
+    page.goto("/views/all_customers")
+    expect(table.locator("tbody tr").first).to_be_visible()
+    told = page.get_by_text(re.compile(r"the first [0-9,]+ rows"))
+    expect(told).to_be_visible()
+    page.goto("/feeds/customers")
+    expect(page.get_by_label("transactions, newest first").locator("> li").first).to_be_visible()
     page.goto("/views/all_customers?region=eq.huge")
     show = page.get_by_role("button", name="show all of name, 10000003 characters")
     expect(show).to_be_visible()

@@ -1,4 +1,5 @@
 // What a chart needs to know of rows, without drawing anything.
+import type { Question } from '../api/routes'
 import type { Cell, Column, Row } from '../api/shapes'
 import { listed, numeric, text, timed } from './wording'
 
@@ -10,6 +11,8 @@ export interface Shown {
   y: string
 }
 
+/** In the place of a value's column: how many rows there are. */
+export const ROWS = 'number of rows'
 export const BARS_MOST = 40
 export const POINTS_MOST = 1000 // as wide as a window; a larger page of rows is answered to few at once
 
@@ -23,6 +26,12 @@ export function guessed(columns: Column[], key: string[], rows: number): Shown |
   const x = time ?? labels.find((column) => key.includes(column.name)) ?? labels.find((c) => !numeric(c)) ?? labels[0]
   if (x === undefined || (rows <= 1 && time === undefined)) return { kind: 'number', x: x?.name ?? y, y }
   return { kind: time !== undefined || (numeric(x) && rows > BARS_MOST) ? 'line' : 'bar', x: x.name, y }
+}
+
+/** The chart of a view that has no number: how many rows there are of each, by the first column that is no key. */
+export function counted(columns: Column[], key: string[]): Shown {
+  const x = columns.find((column) => !key.includes(column.name))?.name
+  return x === undefined ? { kind: 'number', x: ROWS, y: ROWS } : { kind: 'bar', x, y: ROWS }
 }
 
 const MOST = { bar: BARS_MOST, line: POINTS_MOST, number: 1 }
@@ -40,6 +49,18 @@ export function asked(shown: Shown, columns: Column[]): [string, string][] {
       ]
     : []
   return [...last, ['limit', String(MOST[shown.kind])]]
+}
+
+/** What is asked where rows are counted: the largest numbers first, or along the axis the last. */
+export function counting(view: string, shown: Shown, columns: Column[]): Question {
+  const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+  const from = `count(*) AS ${quoted(ROWS)} FROM ${quoted(view)}`
+  const along = ordered(shown, columns)
+  const sql =
+    shown.kind === 'number'
+      ? `SELECT ${from}`
+      : `SELECT ${quoted(shown.x)}, ${from}${along ? ` WHERE ${quoted(shown.x)} IS NOT NULL` : ''} GROUP BY 1 ORDER BY ${along ? '1 DESC' : '2 DESC, 1'}`
+  return { sql, limit: MOST[shown.kind], engine: 'duckdb' }
 }
 
 export const turned = (shown: Shown, columns: Column[], rows: Row[]) =>

@@ -20,6 +20,7 @@ from headrace.model import bounds
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.serve.contents import Contents
+from headrace.serve.fitting import fitting
 
 BATCH_ROWS = 8_192  # of an answer that is fetched piece by piece
 CATALOGUES = ("information_schema", "pg_catalog")
@@ -27,11 +28,13 @@ CATALOGUES = ("information_schema", "pg_catalog")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of an answer's rows and bytes, and of the seconds that it may take."""
+    """Of an answer's rows and bytes, and of the seconds that it may take. ``cut``: rows that find no room are left for
+    another answer; else more bytes are an error."""
 
     rows: int = 10_000
     seconds: float = 10.0
     bytes: int = 1 << 40
+    cut: bool = False
 
 
 UNASKED = Limits()  # of who says nothing of them
@@ -49,7 +52,8 @@ def database(memory: str, threads: int, dialect: Mapping[str, Any] | None = None
 
 def opened(memory: str, dialect: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
     """As ``database``, without threads: a copy of the process may go on with it, once it is ``locked``."""
-    connection = duckdb.connect(":memory:", config={"threads": 1})
+    # Without a folder nothing is put on the disk: memory is the end of what a query may take.
+    connection = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
     for name, value in (dialect or {}).items():
         connection.execute(compose("SET GLOBAL {name} = {value}", name=name, value=f"'{value}'"))
     for name, value in {
@@ -175,10 +179,15 @@ def run(
         reader = connection.sql(sql, params=list(parameters) or None).to_arrow_reader(min(BATCH_ROWS, limits.rows + 1))
         batches, count, size = list[pa.RecordBatch](), 0, 0
         while count <= limits.rows and (batch := next(reader, None)) is not None:
+            if size + batch.nbytes > limits.bytes:
+                room = fitting(batch, limits.bytes - size)
+                if not limits.cut or count + room == 0:
+                    raise bounds.size(limits.bytes)
+                return pa.Table.from_batches([*batches, batch.slice(0, room)], reader.schema).slice(
+                    0, limits.rows
+                ), True
             batches.append(batch)
             count, size = count + batch.num_rows, size + batch.nbytes
-            if size > limits.bytes:
-                raise bounds.size(limits.bytes)
         return pa.Table.from_batches(batches, reader.schema).slice(0, limits.rows), count > limits.rows
     except (duckdb.Error, pa.ArrowException, OSError, MemoryError) as error:
         raise bounds.timeout(limits.seconds) if over.is_set() else of_duckdb(error) from None

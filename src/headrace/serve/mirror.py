@@ -123,6 +123,10 @@ class Mirror:
             contents[name] = Contents.of(rows, schema.key)
         for name in tables:
             relation = replay.known(self._project, name)
+            if commit > (end := reader_of(self._project).end):
+                raise past.not_at(
+                    f"table {name}", commit, f"the log ends at commit {end:,}", f"ask as of commit {end:,}"
+                )
             contents[name] = Contents.of(replay.contents(self._project, relation, commit), relation.key)
         return Moment(commit, contents, {})
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,9 @@ import pyarrow as pa
 from headrace.catalog.store import Catalog, StepRecord
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
+from headrace.serve.fitting import Room
 
-CHANGES_MAX = 1_000  # of one transaction that are told; `more` says that there are others
+CHANGES_MAX = 1_000  # of one transaction that are told, of all as many as find room; `more` says that there are others
 _WIDTH = 1_024  # commits that are looked through at first
 
 
@@ -32,8 +31,8 @@ def of_table(project_path: Path, table: str, after: int, before: int | None, lim
         width *= 4
     if not commits:
         return []
-    told = history.transactions(reader, commits[-limit:][0] - 1, upto, (table,))
-    return [of_transaction(transaction) for transaction in told][::-1]
+    told, room = history.transactions(reader, commits[-limit:][0] - 1, upto, (table,)), Room()
+    return [of_transaction(transaction, room) for transaction in told][::-1]
 
 
 def of_view(project_path: Path, view: str, after: int, before: int | None, limit: int) -> list[dict[str, Any]]:
@@ -41,37 +40,39 @@ def of_view(project_path: Path, view: str, after: int, before: int | None, limit
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
     try:
         record = snapshot.known(catalog, view)
-        found = list[dict[str, Any]]()
+        found, room = list[dict[str, Any]](), Room()
         for step in reversed(catalog.steps()):
             if step.upto <= after or len(found) >= limit:
                 break
             if step.published_us is not None and (before is None or step.after + 1 < before):
                 deltas = list(snapshot.of_step(catalog, record, step, after))
-                found += [of_delta(step, *each) for each in reversed(deltas) if before is None or each[0] < before]
+                found += [
+                    of_delta(step, *each, room) for each in reversed(deltas) if before is None or each[0] < before
+                ]
         return found[:limit]
     finally:
         catalog.close()
 
 
-def of_transaction(transaction: history.Transaction) -> dict[str, Any]:
-    """What is told of a transaction of the log."""
-    changes = list(itertools.islice(_changes(transaction), CHANGES_MAX + 1))
+def of_transaction(transaction: history.Transaction, room: Room) -> dict[str, Any]:
+    """What is told of a transaction of the log, as far as there is room."""
+    changes, more = list[dict[str, Any]](), False
+    for table, part in transaction.changes:
+        taken = room.take(part, CHANGES_MAX - len(changes))
+        changes += history.spelled(table, taken)
+        if more := taken.num_rows < part.num_rows:
+            break
     origin = transaction.origin
     return {
         "commit": transaction.commit, "source": origin.source, "position": origin.position,
-        "committed_at": history.time_text(origin.committed_us), "changes": changes[:CHANGES_MAX],
-        "more": len(changes) > CHANGES_MAX,
+        "committed_at": history.time_text(origin.committed_us), "changes": changes, "more": more,
     }  # fmt: skip
 
 
-def of_delta(step: StepRecord, commit: int, delta: pa.Table) -> dict[str, Any]:
-    """What is told of a view's delta (columns and ``_w``) in a step."""
+def of_delta(step: StepRecord, commit: int, delta: pa.Table, room: Room) -> dict[str, Any]:
+    """What is told of a view's delta (columns and ``_w``) in a step, as far as there is room."""
+    taken = room.take(delta, CHANGES_MAX)
     return {
         "commit": commit, "committed_at": history.time_text(step.committed_us),
-        "changes": weighted(delta.slice(0, CHANGES_MAX)), "more": delta.num_rows > CHANGES_MAX,
+        "changes": weighted(taken), "more": taken.num_rows < delta.num_rows,
     }  # fmt: skip
-
-
-def _changes(transaction: history.Transaction) -> Iterator[dict[str, Any]]:
-    for table, part in transaction.changes:
-        yield from history.spelled(table, part)

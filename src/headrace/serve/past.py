@@ -76,15 +76,17 @@ def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord
     name, last = record.schema.name, catalog.last_published()
     reached = snapshot.reached(catalog, record, last.upto if last else 0)
     if commit > reached:
-        raise _not_at(name, commit, f"it has reached commit {reached:,}", f"ask as of commit {reached:,}, or for now")
+        raise not_at(
+            f"view {name}", commit, f"it has reached commit {reached:,}", f"ask as of commit {reached:,}, or for now"
+        )
     if commit < record.created_commit:
         made = record.created_commit
         why = f"it was made, as it is defined now, at commit {made:,}"
-        raise NotPublished(_not_at(name, commit, why, f"ask as of commit {made:,}"), record.schema, commit)
+        raise NotPublished(not_at(f"view {name}", commit, why, f"ask as of commit {made:,}"), record.schema, commit)
     if inside is not None:
         why = f"one step took it from commit {inside.after:,} to {inside.upto:,}"
         next = f"ask as of commit {inside.after:,} or {inside.upto:,}; `transactions: each` keeps every one apart"
-        raise NotPublished(_not_at(name, commit, why, next), record.schema, commit)
+        raise NotPublished(not_at(f"view {name}", commit, why, next), record.schema, commit)
     try:
         step = snapshot.step_at(catalog, commit)
     except HeadraceError as error:
@@ -96,7 +98,9 @@ def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord
     changed = max((o.step for o in outputs if o.step < back), default=None)
     if changed is None or step > changed:
         at = _upto(catalog, back)
-        raise _not_at(name, commit, f"it had failed, and came back at commit {at:,}", f"ask as of commit {at:,}")
+        raise not_at(
+            f"view {name}", commit, f"it had failed, and came back at commit {at:,}", f"ask as of commit {at:,}"
+        )
 
 
 def _upto(catalog: Catalog, number: int) -> int:
@@ -104,5 +108,6 @@ def _upto(catalog: Catalog, number: int) -> int:
     return next(step.upto for step in catalog.steps() if step.number == number)
 
 
-def _not_at(view: str, commit: int, why: str, next: str) -> HeadraceError:
-    return HeadraceError("view.not_at", f"view {view} has no contents as of commit {commit:,}", why=why, next=next)
+def not_at(relation: str, commit: int, why: str, next: str) -> HeadraceError:
+    """The error of a view or table, ``view sums``, that is asked for as of such a commit."""
+    return HeadraceError("view.not_at", f"{relation} has no contents as of commit {commit:,}", why=why, next=next)

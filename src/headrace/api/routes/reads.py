@@ -88,7 +88,7 @@ def rows(
     format: answers.Format = "json",
 ) -> Response:
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
-    limits = _limits(project, limit, format)
+    limits = replace(_limits(project, limit, format), cut=format == "json")  # which says that there are more
     question = asked.rows(pairs, limits.rows, offset)
     with nullcontext() if limit <= PAGE_ROWS else _of_few():
         found = project.questions.rows(name, question, asked.at(project.questions.mirror, at), limits)

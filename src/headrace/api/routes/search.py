@@ -34,5 +34,5 @@ def search(
     from headrace.serve.search.found import search as found  # loads tantivy, if it is installed
 
     relation = project.questions.described(name)
-    hits = found(project.path, relation.name, q, limit, offset, columns=column)
+    hits = found(project.path, relation.name, q, limit, offset, columns=column, most_bytes=answers.BYTES_MAX["json"])
     return answers.json(replace(hits, reason=who.principal.told(hits.reason)).as_dict())

@@ -16,10 +16,12 @@ import pyarrow as pa
 from headrace.catalog.project import STATE
 from headrace.catalog.store import Catalog
 from headrace.formats.json_tables import rows as json_rows
+from headrace.model import bounds
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
+from headrace.serve.fitting import Room
 from headrace.serve.search import indexed
 from headrace.serve.search.compiled import compiled
 from headrace.serve.search.fields import WORDS, texts
@@ -96,15 +98,17 @@ def search(
     *,
     columns: Sequence[str] = (),
     at_least: int = 0,
+    most_bytes: int = 1 << 40,
     progress: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Found:
     """The rows ``offset`` .. ``offset + limit`` of those that a query finds in a view or a table, best first.
 
     Rows of the same contents are one of these. ``columns``: where words that name no column are looked for; all by
-    default. An index is brought forward at most every 0.1 s, but to commit ``at_least``, as far as that is published,
-    at once. The first search of a relation makes its index: a loop over its rows, about 15 s a million, told by
-    ``progress``; a later one adds what was published since. Raises ``HeadraceError``: view.unknown, search.query,
-    search.index, search.busy, config.library.
+    default. ``most_bytes``: of the rows; those that find no room are left out, as ``total`` shows. An index is brought
+    forward at most every 0.1 s, but to commit ``at_least``, as far as that is published, at once. The first search of
+    a relation makes its index: a loop over its rows, about 15 s a million, told by ``progress``; a later one adds what
+    was published since. Raises ``HeadraceError``: view.unknown, search.query, search.index, search.busy, query.size,
+    config.library.
     """
     if not 0 <= limit <= LIMIT_MAX or not 0 <= offset <= OFFSET_MAX:
         raise HeadraceError(
@@ -131,10 +135,13 @@ def search(
         if of.kind == "view":
             record = snapshot.known(catalog, name)
             commit, failed = snapshot.reached(catalog, record, commit), (record.state, record.reason)
+    kept, count = Room(most_bytes).take(kept, limit), kept.num_rows
+    if count and not kept.num_rows:
+        raise bounds.size(most_bytes)
     rows = kept.select(list(of.schema.names))
     return Found(
         of.schema, commit, query, total, rows, tuple(kept[WEIGHT].to_pylist()),
-        tuple(scores), _snippets(index, state, wanted, rows), *failed, of.kind,
+        tuple(scores[: rows.num_rows]), _snippets(index, state, wanted, rows), *failed, of.kind,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from headrace.log.read import LogReader
 from headrace.model.delivery import WEIGHT
 from headrace.model.transaction import UNCHANGED
 from headrace.serve import history, newest, snapshot
+from headrace.serve.fitting import Room
 from headrace.serve.search.fields import texts
 
 _COMMITS, _COMMITS_MAX = 1_024, 65_536  # that are looked through at a time: the first ones, later ones
@@ -47,18 +48,18 @@ def of_table(project: Path, table: str, text: str, before: int | None, limit: in
         width = min(4 * width, _COMMITS_MAX)
         if time.monotonic() >= end:
             break
-    looked = Looked(before=begin + 1 if begin > first else None)
+    looked, room = Looked(before=begin + 1 if begin > first else None), Room()
     if len(found) > limit:
         looked.before = found[limit - 1]
     for commit in found[:limit]:
         whole = history.transactions(reader, commit - 1, commit, (table,))
-        looked.transactions += [newest.of_transaction(transaction) for transaction in whole]
+        looked.transactions += [newest.of_transaction(transaction, room) for transaction in whole]
     return looked
 
 
 def of_view(project: Path, view: str, text: str, before: int | None, limit: int, seconds: float) -> Looked:
     """The same of a view, of the published steps that are kept, as ``newest.of_view``."""
-    end, looked = time.monotonic() + seconds, Looked()
+    end, looked, room = time.monotonic() + seconds, Looked(), Room()
     catalog = Catalog(snapshot.catalog_path(project), read_only=True)
     try:
         record = snapshot.known(catalog, view)
@@ -72,7 +73,7 @@ def of_view(project: Path, view: str, text: str, before: int | None, limit: int,
                     looked.before = looked.transactions[-1]["commit"]
                     return looked
                 if _holding(delta.drop_columns(WEIGHT).itercolumns(), text).any():
-                    looked.transactions.append(newest.of_delta(step, commit, delta))
+                    looked.transactions.append(newest.of_delta(step, commit, delta, room))
             if time.monotonic() >= end:
                 looked.before = step.after + 1
                 return looked
