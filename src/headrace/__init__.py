@@ -64,12 +64,13 @@ def subscribe(
 
 
 def watch(
-    view: str, *, project: str | Path = ".", url: str = "", token: str = "", after: int | None = None
+    view: str, *, project: str | Path = ".", url: str = "", token: str = "", after: int | None = None, ca: str = ""
 ) -> Iterator[ViewStep]:
     """Follow a view: what it holds, then each published step that changes it, for as long as the caller iterates.
 
     In the project's folder, beside a running ``headrace up`` or without it; or from anywhere by the server's ``url``
-    with a ``token``, over connections that are made again where they end. With ``after``, a commit up to which the
+    with a ``token``, over connections that are made again where they end, checked by the authorities in the file ``ca``
+    or the system's. With ``after``, a commit up to which the
     caller has all, what has come since. No Spark. Raises ``HeadraceError``: ``view.unknown``, ``project.not_found``,
     ``api.unreachable``, ``access.token``.
     """
@@ -78,7 +79,7 @@ def watch(
     if url:
         from headrace.web.event_source import EventSource
 
-        yield from EventSource(url, view, token, after).steps(threading.Event())
+        yield from EventSource(url, view, token, after, ca=ca).steps(threading.Event())
         return
     from headrace.catalog.project import at
     from headrace.serve.watched import steps

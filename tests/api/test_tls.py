@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
+import headrace
 from alert_receivers import certified
 from headrace.api.server import Servers
 from headrace.catalog.project import read
@@ -83,6 +84,13 @@ def test_a_certificate_of_its_own_is_made_once_and_is_what_clients_check(folder:
             logged = browser.post("/api/session", json={"token": token})
             assert logged.status_code == 200 and "; secure" in logged.headers["set-cookie"].lower()
             assert browser.get("/api/views/sums/row?id=7").json()["row"] == {"id": 7, "n": 70}
+        step = next(headrace.watch("sums", url=url, token=token, ca=str(authority)))
+        assert (step.kind, step.changes) == ("snapshot", [{"weight": 1, "row": {"id": 7, "n": 70}}])
+        with pytest.raises(HeadraceError, match="CERTIFICATE_VERIFY_FAILED") as unknown:
+            next(headrace.watch("sums", url=url, token=token))
+        assert unknown.value.code == "api.unreachable" and "ca.crt" in unknown.value.next
+        with pytest.raises(HeadraceError, match="cannot be read"):
+            next(headrace.watch("sums", url=url, token=token, ca=str(tmp_path / "none")))
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             httpx.get(f"{url}/api/health")
         with pytest.raises(httpx.HTTPError):

@@ -19,14 +19,15 @@ AGAIN_S = (0.2, 10.0)  # before a connection is made again: the first time, and 
 
 
 class EventSource:
-    """``after``: the commit up to which the caller has all; None: the contents come first.
+    """``after``: the commit up to which the caller has all; None: the contents come first. ``ca``: a PEM file with the
+    authorities that the server is checked by, in the place of the system's.
 
     ``on_lost`` hears in words why a connection ended, before it is made again.
     """
 
     def __init__(
         self, url: str, view: str, token: str = "", after: int | None = None,
-        on_lost: Callable[[str], None] = lambda why: None,
+        on_lost: Callable[[str], None] = lambda why: None, ca: str = "",
     ) -> None:  # fmt: skip
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -36,6 +37,7 @@ class EventSource:
         self._url, self._parts, self._token, self._on_lost = url.rstrip("/"), parts, token, on_lost
         self._target = f"{parts.path.rstrip('/')}/api/views/{quote(view, safe='')}/changes"
         self._after = "" if after is None else str(after)
+        self._secure = _checked(ca) if parts.scheme == "https" else None
         self._begun = after is not None  # whether the caller has something
         self._answered = False
 
@@ -55,9 +57,13 @@ class EventSource:
             except (OSError, http.client.HTTPException) as error:
                 why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
                 if not self._answered:
+                    unknown = isinstance(error, ssl.SSLCertVerificationError)
                     raise HeadraceError(
                         "api.unreachable", "the server cannot be reached", where=self._url, why=why,
-                        next="see that `headrace up` runs there, and with `api:` in headrace.yaml",
+                        next="give --ca (in Python ca=) the file of its authority, which with `tls: true` is "
+                        ".headrace/tls/ca.crt of the project"
+                        if unknown
+                        else "see that `headrace up` runs there, and with `api:` in headrace.yaml",
                     ) from error  # fmt: skip
             if stop.is_set():
                 return
@@ -66,11 +72,10 @@ class EventSource:
             wait_s = min(2 * wait_s, AGAIN_S[1])
 
     def _connected(self, stop: threading.Event) -> Iterator[ViewStep]:
-        host, secure = self._parts.hostname or "", self._parts.scheme == "https"
-        port = self._parts.port or (443 if secure else 80)
+        host, port = self._parts.hostname or "", self._parts.port
         connection = (
-            http.client.HTTPSConnection(host, port, timeout=SILENT_S, context=ssl.create_default_context())
-            if secure
+            http.client.HTTPSConnection(host, port, timeout=SILENT_S, context=self._secure)
+            if self._secure
             else http.client.HTTPConnection(host, port, timeout=SILENT_S)
         )
         try:
@@ -122,6 +127,16 @@ class EventSource:
                 "api.unreachable", f"HTTP {status} instead of a view's changes", where=self._url + self._target,
                 next="see that this is the address of a `headrace up`",
             )  # fmt: skip
+
+
+def _checked(ca: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca or None)
+    except OSError as error:
+        raise HeadraceError(
+            "config.invalid", "the file of authorities cannot be read", where=ca, why=str(error),
+            next="name a file with certificates in PEM",
+        ) from error  # fmt: skip
 
 
 def _step(kind: str, told: Mapping[str, Any]) -> ViewStep:

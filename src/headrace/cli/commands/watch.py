@@ -42,6 +42,9 @@ def run(
         str,
         typer.Option("--url", metavar="URL", help="Follow it over HTTP, from anywhere; the token is $HEADRACE_TOKEN."),
     ] = "",
+    ca: Annotated[
+        str, typer.Option("--ca", metavar="FILE", help="With --url: the authority that the server is checked by, PEM.")
+    ] = "",
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -54,7 +57,7 @@ def run(
     where a connection ends it is made again, and goes on without gap or repeat.
     """
     with until_interrupted() as stop:
-        for step in _from_afar(url, view, after, stop) if url else _here(project, view, after, stop):
+        for step in _from_afar(url, view, after, ca, stop) if url else _here(project, view, after, stop):
             if step.kind == "behind":
                 _forgotten(step, json)
             elif snapshot or step.kind == "change":
@@ -77,14 +80,14 @@ def _here(project: Any, view: str, after: int | None, stop: threading.Event) -> 
     yield from steps(path, name, after, stop)
 
 
-def _from_afar(url: str, view: str, after: int | None, stop: threading.Event) -> Iterator[ViewStep]:
+def _from_afar(url: str, view: str, after: int | None, ca: str, stop: threading.Event) -> Iterator[ViewStep]:
     from headrace.web.event_source import EventSource
 
     def lost(why: str) -> None:
         display.say(f"the connection has ended ({display.plain(why)}); it is made again", error=True)
 
     held = 0
-    for step in EventSource(url, view, os.environ.get("HEADRACE_TOKEN", ""), after, lost).steps(stop):
+    for step in EventSource(url, view, os.environ.get("HEADRACE_TOKEN", ""), after, lost, ca).steps(stop):
         if step.kind == "snapshot":
             held += sum(change["weight"] for change in step.changes)
             if step.last:
