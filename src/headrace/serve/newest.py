@@ -47,7 +47,9 @@ def of_view(project_path: Path, view: str, after: int, before: int | None, limit
             if step.published_us is not None and (before is None or step.after + 1 < before):
                 deltas = list(snapshot.of_step(catalog, record, step, after))
                 found += [
-                    of_delta(step, *each, room) for each in reversed(deltas) if before is None or each[0] < before
+                    of_delta(step, commit, delta, room)
+                    for commit, delta in reversed(deltas)
+                    if before is None or commit < before
                 ]
         return found[:limit]
     finally:
