@@ -14,9 +14,10 @@ HEAD = """# Benchmarks
 
 <!-- Written by `make bench` from what it measured; edit benchmarks/workloads.py, not this page. -->
 
-Each figure is of one run on one machine, by the command under its table. "Load" is the number of processes that wanted
-a core when a line was printed: beside other work what the clock says is worse than the machine is, what a processor's
-time says hardly. A goal is judged at the size that it is asked for and at no other.
+Each figure is of one run on one machine, or a median where its command says so, by the command under its table. "Load"
+is the number of processes that wanted a core when a line was printed: beside other work what the clock says is worse
+than the machine is, what a processor's time says hardly. A goal is judged at the size that it is asked for and at no
+other.
 [Figures](figures.md) has what was measured one by one, and why it is so."""
 
 
@@ -78,24 +79,40 @@ def _section(workload: Workload, run: Run, plotted: bool) -> Iterator[str]:
         yield from (_printed(line) for line in run.lines)
     if workload.pivot:
         yield from _pivot(*workload.pivot, run.lines)
+    if workload.note:
+        yield f"\n{workload.note}"
     if plotted:
         yield f"\n![{workload.title}](benchmarks/{workload.name}.svg)"
     loads = sorted({line["load"] for line in run.lines if "load" in line})
     load = f", load {' to '.join(f'{each:g}' for each in dict.fromkeys((loads[0], loads[-1])))}" if loads else ""
-    yield f"\n`{run.command}`, {run.cores} cores{load}, commit {run.commit}, {run.date[:10]}."
+    yield f"\n`{run.command}`, {run.cores} cores{load}, {_when(run)}."
+
+
+def _when(run: Run) -> str:
+    """The commits that were measured and the days; of lines that were kept, those that they tell themselves."""
+    commits = dict.fromkeys(line.get("commit", run.commit) for line in run.lines if "engine" in line) or [run.commit]
+    days = sorted({line.get("date", run.date)[:10] for line in run.lines if "engine" in line} or {run.date[:10]})
+    return f"commit {', '.join(commits)}, {' to '.join(dict.fromkeys((days[0], days[-1])))}"
 
 
 def _pivot(rows: str, columns: str, cells: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A table of the medians of what lines with all three keys say."""
+    """A table of the medians of what lines with all three keys say, and how many times the first column is of each."""
     values: dict[Any, dict[Any, list[float]]] = {}
     for line in lines:
-        if line.keys() >= {rows, columns, cells}:
-            values.setdefault(line[rows], {}).setdefault(line[columns], []).append(line[cells])
+        if line.keys() >= {rows, columns}:
+            of_cell = values.setdefault(line[rows], {}).setdefault(line[columns], [])
+            of_cell += [line[cells]] if cells in line else []
     heads = list(dict.fromkeys(column for of in values.values() for column in of))
     yield f"\n| {rows} | {' | '.join(heads)} |\n|---{'|---:' * len(heads)}|"
     for name, of in values.items():
-        told = (f"{median(of[head]):,.0f}" if head in of else "" for head in heads)
-        yield f"| {name} | {' | '.join(told)} |"
+        yield f"| {name} | {' | '.join(_raced(of, head, heads[0]) for head in heads)} |"
+
+
+def _raced(of: Mapping[Any, Sequence[float]], head: Any, first: Any) -> str:
+    if not of.get(head):
+        return "failed" if head in of else ""
+    times = f" ({median(of[first]) / median(of[head]):.2f})" if head != first and of.get(first) else ""
+    return f"{median(of[head]):,.0f}{times}"
 
 
 def found(figure: Figure, run: Run) -> Any:

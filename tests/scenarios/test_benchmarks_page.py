@@ -75,9 +75,15 @@ def test_what_was_raced_is_a_table_of_medians() -> None:
     nexmark = next(w for w in WORKLOADS if w.name == "nexmark")
     rates = (("q0", "headrace", 1_600_000), ("q0", "flink", 500), ("q0", "headrace", 1_400_000), ("q6", "headrace", 7))
     lines = [{"benchmark": "nexmark", "query": q, "engine": e, "per_second": rate} for q, e, rate in rates]
+    lines.insert(2, {"benchmark": "nexmark", "query": "q3", "engine": "flink", "failed": -9})
+    lines[-1] |= {"commit": "def5678", "date": "2026-02-02 10:00:00"}
     ratio = {"benchmark": "nexmark ratio", "to_flink": 3.1, "least": 0.9, "least_query": "q6"}
     told = section(page([recorded(nexmark, *lines, ratio)]), nexmark.title)
-    assert "| query | headrace | flink |\n|---|---:|---:|\n| q0 | 1,500,000 | 500 |\n| q6 | 7 |  |" in told
+    assert (
+        "| query | headrace | flink |\n|---|---:|---:|\n| q0 | 1,500,000 | 500 (3000.00) |\n| q3 |  | failed |\n| q6 | 7 |  |"
+        in told
+    )
+    assert "commit abc1234, def5678, 2026-01-31 to 2026-02-02." in told
     assert "| ours to Flink SQL, geometric mean | 3.1 times | at least 3 times | met |" in told
     assert "| the query of that | q6 |  |  |" in told
 

@@ -57,7 +57,7 @@ def main() -> int:
     _answers(data, chosen.queries)
     if {"flink", "pathway", "dbsp"}.intersection(peers):
         _as_csv(data)
-    kept = _kept(chosen.keep, chosen.events, chosen.queries)
+    kept = _kept(chosen.keep, chosen.events, chosen.queries, chosen.cold)
     for line in kept:
         print(json.dumps(line), flush=True)
     wrong = 0
@@ -89,12 +89,12 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _kept(file: Path | None, events: int, queries: Collection[str]) -> list[dict[str, Any]]:
-    """The runs of these queries, at this size, that a file has."""
+def _kept(file: Path | None, events: int, queries: Collection[str], cold: bool) -> list[dict[str, Any]]:
+    """The runs of these queries, at this size and with such a cache, that a file has."""
     if file is None or not file.exists():
         return []
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return [line for line in lines if line["events"] == events and line["query"] in queries]
+    return [line for line in lines if (line["events"], line["cold"]) == (events, cold) and line["query"] in queries]
 
 
 def _keep(file: Path | None, line: dict[str, Any]) -> None:
@@ -170,7 +170,8 @@ def _run(command: list[str]) -> dict[str, Any]:
 
 
 def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> dict[str, Any]:
-    """``mean``: our geometric mean, events a second; ``to_PEER``: of the ratios; ``least``: the least of neighbours."""
+    """``mean``: our geometric mean, events a second; ``to_PEER``: of the ratios, ``least_PEER`` the least of them and
+    ``least_PEER_query`` which; ``least``: that of all neighbours."""
     ours = rates.get("headrace", {})
     if not ours:
         return {}
@@ -182,7 +183,11 @@ def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> dict[str, 
         "median": {query: round(rate) for query, rate in ours.items()},
     }
     ratios = {peer: {q: ours[q] / r for q, r in rates.get(peer, {}).items() if q in ours} for peer in peers}
-    told |= {f"to_{peer}": round(_mean(of.values()), 2) for peer, of in ratios.items() if of}
+    for peer, of in ratios.items():
+        if of:
+            least, query = min((ratio, query) for query, ratio in of.items())
+            told |= {f"to_{peer}": round(_mean(of.values()), 2), f"least_{peer}": round(least, 2)}
+            told[f"least_{peer}_query"] = query
     every = [(ratio, query) for peer, of in ratios.items() if peer != YARDSTICK for query, ratio in of.items()]
     if every:
         told |= {"least": round(min(every)[0], 2), "least_query": min(every)[1]}

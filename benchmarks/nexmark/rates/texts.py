@@ -11,7 +11,7 @@ FOLDER = Path(__file__).with_name("queries")
 
 
 def names() -> list[str]:
-    """All queries, in order. q10 writes files, q12 asks the clock and q13 a side table: their rows are no answer."""
+    """All queries, in order. q12 asks the clock and q13 a table that lies elsewhere: their rows are no answer."""
     return sorted((file.stem for file in (FOLDER / "duckdb").iterdir()), key=lambda name: int(name[1:]))
 
 

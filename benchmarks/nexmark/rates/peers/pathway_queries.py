@@ -133,6 +133,15 @@ class Queries:
             dt=this.date_time, extra=this.extra, c_counts=this.extra.str.count("c"),
         )  # fmt: skip
 
+    def q15(self) -> Any:
+        ranked = self.ranked().groupby(this.day).reduce(this.day, **self.counted())
+        return ranked.select(this.day, **self.told())
+
+    def q16(self) -> Any:
+        ranked = self.ranked().groupby(this.channel, this.day)
+        ranked = ranked.reduce(this.channel, this.day, minute=pw.reducers.max(this.minute), **self.counted())
+        return ranked.select(this.channel, this.day, this.minute, **self.told())
+
     def q17(self) -> Any:
         def of(condition: Any) -> Any:
             return pw.reducers.sum(pw.if_else(condition, 1, 0))
@@ -165,6 +174,38 @@ class Queries:
             return pw.apply_with_type(lambda url: url.split("/")[place], str, this.url)
 
         return self.bid.select(this.auction, this.bidder, this.price, this.channel, a=part(3), b=part(4), c=part(5))
+
+    def ranked(self) -> Any:
+        """Bids with day and minute, and bidder and auction once more for each rank; -1 where it is another."""
+        spans = ((0, 10_000), (10_000, 1_000_000), (1_000_000, 1 << 60))
+        of_rank = {
+            f"rank{rank}_{name}": pw.if_else((this.price >= low) & (this.price < high), this[name], -1)
+            for rank, (low, high) in enumerate(spans, 1)
+            for name in ("bidder", "auction")
+        }
+        day, minute = this.date_time // 86_400_000, this.date_time // 60_000
+        return self.bid.select(this.channel, this.price, this.bidder, this.auction, day=day, minute=minute, **of_rank)
+
+    def counted(self) -> dict[str, Any]:
+        """What q15 and q16 count; the -1 of other ranks is one of the values that are told apart."""
+        found = {"total_bids": pw.reducers.count()}
+        for name in ("bidder", "auction"):
+            found[f"total_{name}s"] = pw.reducers.count_distinct(this[name])
+            for rank in (1, 2, 3):
+                found[f"rank{rank}_{name}s"] = pw.reducers.count_distinct(this[f"rank{rank}_{name}"])
+                of_rank = pw.if_else(this[f"rank{rank}_{name}"] >= 0, 1, 0)
+                found[f"rank{rank}_bids"] = pw.reducers.sum(of_rank)
+        return found
+
+    def told(self) -> dict[str, Any]:
+        """The counts without the -1, which every group has that has bids of other ranks."""
+        found = {name: this[name] for name in ("total_bids", "total_bidders", "total_auctions")}
+        for rank in (1, 2, 3):
+            bids = this[f"rank{rank}_bids"]
+            found[f"rank{rank}_bids"] = bids
+            for name in (f"rank{rank}_bidders", f"rank{rank}_auctions"):
+                found[name] = this[name] - pw.if_else(bids < this.total_bids, 1, 0)
+        return found
 
     def winning(self) -> Any:
         """Bids in time, each with its auction."""
