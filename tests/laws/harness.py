@@ -147,6 +147,7 @@ class Circuits:
         roots = {v.feed: v.root for v in self.compilation.views.values()}
         tables = {n: self.relations[n] for n in self.compilation.tables}
         self.program = assemble(with_clock(tables, roots.values()), roots)
+        self.read = {circuit.relation.name for circuit in self.program.circuits if circuit.relation is not None}
         self._numbers = itertools.count()
 
     @cached_property
@@ -250,6 +251,8 @@ class Circuits:
             parquet.write_table(contents, path)
             columns = [_from_parquet(c.name, c.type) for c in relation.columns]
             judge.spark.read.parquet(str(path)).selectExpr(*columns).createOrReplaceTempView(quote(table.name))
+            if table.name not in self.read:
+                continue  # by none of the queries that are drawn
             if self.operator.judged:
                 self.judge_log(judge, table, folder / "log", replayed.contents[-1][table.name], outcome)
             self.judge_refused(table, replayed.refused[table.name], outcome)
