@@ -40,10 +40,12 @@ class Views:
         self.schemas: dict[str, ViewSchema] = {}
         self.number = self.commit = 0
 
-    def view(self, name: str, columns: Mapping[str, str], key: Sequence[str] = (), sql: str = "SELECT 1") -> None:
-        schema = ViewSchema(name, 1, tuple(Column(n, t) for n, t in columns.items()), tuple(key))
+    def view(
+        self, name: str, columns: Mapping[str, str], key: Sequence[str] = (), sql: str = "SELECT 1", version: int = 1
+    ) -> None:
+        schema = ViewSchema(name, version, tuple(Column(n, t) for n, t in columns.items()), tuple(key))
         (self.folder / f"views/{name}.sql").write_text(sql)
-        self.catalog.put_view(ViewRecord(schema, sql, "f", "live", "", 0))
+        self.catalog.put_view(ViewRecord(schema, sql, "f", "live", "", self.commit if version > 1 else 0))
         self.schemas[name] = schema
 
     def relation(self, name: str, columns: Mapping[str, str], key: Sequence[str] = ()) -> None:
@@ -62,7 +64,7 @@ class Views:
         for name, rows in changes.items():
             path = self.state / f"{name}{self.number}.arrow"
             write_run(path, self._run(name, rows))
-            outputs.append(Output(self.number, f"{name}@1", str(path), len(rows), ""))
+            outputs.append(Output(self.number, self.catalog.views()[name].feed, str(path), len(rows), ""))
         self.catalog.record_step(self.number, before, self.commit, StepShape(each=False), 0)
         self.catalog.publish(self.number, outputs, 1)
         return self.commit

@@ -55,14 +55,16 @@ class Published:
         path = place / f"{self.number}.arrow"
         write(path, rows)
         self.catalog.record_step(self.number, after, self.upto, StepShape(each=each), 0)
-        outputs = [Output(self.number, "sums@1", str(path), len(rows), "")] if rows else []
+        outputs = [Output(self.number, self.catalog.views()["sums"].feed, str(path), len(rows), "")] if rows else []
         self.catalog.publish(self.number, outputs, 1)
 
     def base(self) -> None:
         """What it holds becomes its base; the deltas stay for who asks for earlier contents."""
         path = self.state / f"base{self.number}.arrow"
         write(path, [(row, 0, n) for row, n in self.held[self.upto].items()])
-        self.catalog.put_base("sums@1", self.number, self.upto, [str(path)], len(self.held[self.upto]))
+        self.catalog.put_base(
+            self.catalog.views()["sums"].feed, self.number, self.upto, [str(path)], len(self.held[self.upto])
+        )
 
     def at(self, commit: int) -> Rows:
         found, schema, rows = past.contents(self.folder, "sums", commit, None)
@@ -73,6 +75,31 @@ class Published:
         with pytest.raises(HeadraceError) as caught:
             past.contents(self.folder, "sums", commit, None)
         return caught.value
+
+
+class Versions(Published):
+    """Whose view may be swapped for another version, and whose past is forgotten."""
+
+    def swap(self) -> None:
+        """The next version, with its rows moved up by 100, at the present commit."""
+        version = self.catalog.views()["sums"].schema.version + 1
+        rows = Rows({(id, n + 100): count for (id, n), count in self.held[self.upto].items()})
+        path = self.state / f"base{self.number}.{version}.arrow"
+        write(path, [(row, 0, count) for row, count in rows.items()])
+        with self.catalog.transaction():
+            self.catalog.put_base(f"sums@{version}", self.number, self.upto, [str(path)], len(rows))
+            schema = ViewSchema("sums", version, SCHEMA.columns, SCHEMA.key)
+            self.catalog.put_view(ViewRecord(schema, "SELECT 1", "f", "live", "", self.upto))
+            self.held[self.upto] = rows
+
+    def forget(self, kept: int) -> None:
+        """All but the last steps, with their deltas that a base holds."""
+        feed, before = self.catalog.views()["sums"].feed, self.number - kept + 1
+        base = self.catalog.base(feed)
+        if base is not None:
+            with self.catalog.transaction():
+                self.catalog.forget_outputs(feed, min(base[0], before - 1))
+                self.catalog.forget_steps(before)
 
 
 def write(path: Path, rows: list[tuple[tuple[int, int], int, int]]) -> None:

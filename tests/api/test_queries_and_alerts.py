@@ -100,7 +100,52 @@ def test_what_a_query_matches_is_followed_also_when_it_becomes_another(served: S
             kind, change = next(each for each in told if each[0] != "progress")
             assert (kind, counted(change)) == ("change", {(2, 78): 1})
             owner.delete("/api/queries/some").raise_for_status()
-            assert [kind for kind, _ in told if kind != "progress"] == []
+            end = [(kind, each.get("rows")) for kind, each in told if kind != "progress"]
+            assert end == [("behind", None), ("snapshot", [])]  # what it matched is to be forgotten
+        assert owner.get("/api/queries/some/changes").status_code == 404
+
+
+def test_who_comes_back_to_a_query_counts_nothing_twice(served: Site, published: Published) -> None:
+    held = published.held[published.upto]
+    wanted = {row: n for row, n in held.items() if row[0] == 3}
+    with served.client() as owner:
+        owner.post("/api/queries", json={"name": "back", "view": "sums", "query": "id:3"}).raise_for_status()
+        told = list[tuple[str, Any]]()
+        for place in ("", str(published.upto)):
+            with owner.stream("GET", "/api/queries/back/changes", headers={"Last-Event-ID": place}) as response:
+                for kind, each in follow(response):
+                    told.append((kind, each))
+                    if kind == "snapshot" and each["last"]:
+                        break
+        assert [kind for kind, _ in told] == ["snapshot", "behind", "snapshot"]
+        assert counted(told[0][1]) == counted(told[2][1]) == wanted
+        owner.delete("/api/queries/back").raise_for_status()
+
+
+def test_a_stream_ends_with_what_opened_it(served: Site, published: Published) -> None:
+    """Of a view and of a query: a token that is revoked, one that is over, a session that is ended."""
+    with served.client() as owner:
+        owner.post("/api/queries", json={"name": "open", "view": "sums", "query": "id:1"}).raise_for_status()
+        for path in ("views/sums/changes", "queries/open/changes"):
+            made = owner.post("/api/tokens", json={"name": "leaves", "role": "viewer"}).json()
+            with served.client(made["token"]) as viewer, viewer.stream("GET", f"/api/{path}") as response:
+                told = follow(response)
+                assert next(told)[0] == "snapshot"
+                owner.delete("/api/tokens/leaves").raise_for_status()
+                assert [kind for kind, _ in told if kind != "progress"] == []
+            brief = owner.post("/api/tokens", json={"name": "brief", "role": "viewer", "seconds": 2}).json()
+            with served.client(brief["token"]) as viewer, viewer.stream("GET", f"/api/{path}") as response:
+                assert {kind for kind, _ in follow(response)} == {"snapshot"}
+            made = owner.post("/api/tokens", json={"name": "browser", "role": "viewer"}).json()
+            with httpx.Client(base_url=owner.base_url, headers={"X-Headrace": "1"}, timeout=20) as browser:
+                browser.post("/api/session", json={"token": made["token"]}).raise_for_status()
+                with browser.stream("GET", f"/api/{path}") as response:
+                    told = follow(response)
+                    assert next(told)[0] == "snapshot"
+                    browser.delete("/api/session").raise_for_status()
+                    assert [kind for kind, _ in told if kind != "progress"] == []
+            owner.delete("/api/tokens/browser").raise_for_status()
+        owner.delete("/api/queries/open").raise_for_status()
 
 
 def follow(response: httpx.Response) -> Iterator[tuple[str, Any]]:

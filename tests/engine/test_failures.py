@@ -18,6 +18,8 @@ import pytest
 from failing_case import COUNT, SHARE, TABLES, WAIT_S, begin, named, reason, rows, state, stepped, until_live
 from running_case import Case, Running, all_wide, running
 
+from headrace.control import running as running_module
+from headrace.control import sql
 from headrace.engine import culprits, failures, maintain
 from headrace.engine.connectors import make_sink
 from headrace.engine.deliver import Deliver
@@ -32,6 +34,12 @@ pytestmark = pytest.mark.spark
 def shop(spark: Any, tmp_path: Path) -> Iterator[Running]:
     with running(Case("shop", TABLES, {}, (), {}), tmp_path / "shop") as at_work:
         yield at_work
+
+
+def asked(at_work: Running, text: str, **more: Any) -> dict[str, Any]:
+    """What `headrace sql` and HTTP are answered by Spark."""
+    verbs = running_module.Running(at_work.pipeline, at_work.folder)
+    return sql.run(verbs, {"sql": text, **more}, lambda event: None)
 
 
 # ---- one bad row
@@ -54,6 +62,11 @@ def test_the_row_is_named_and_its_deletion_heals(shop: Running) -> None:
     (shown,) = [v for v in shop.pipeline.status()["views"] if v["name"] == "shares"]
     assert (shown["commit"], shown["failing"]) == (1 + 1, event["failing"])
     assert [v["commit"] for v in snapshot.views(shop.folder)] == [3, 2]
+    both, one = asked(shop, "SELECT count(*) FROM shares, counts"), asked(shop, "SELECT count(*) FROM counts", bytes=99)
+    assert (both["commit"], both["rows"], both["stale"]) == (3, [[6]], {"shares": text})
+    assert (one["commit"], one["rows"], one["stale"]) == (3, [[2]], {})
+    with pytest.raises(HeadraceError, match=r"query\.size"):
+        asked(shop, "SELECT repeat('x', 99)", bytes=99)
     stepped(shop, {"orders": {"insert": [[9, 1, 10]]}})
     assert state(shop)["shares"] == "failed"
     stepped(shop, {"orders": {"delete": [[7]]}})

@@ -217,13 +217,18 @@ def test_a_token_that_was_revoked_opens_nothing_more_within_its_connection(views
         serving(views, lambda user, password, address: Asker(user, reaches, lambda: ANYONE, address)) as served,
         connect(served, password="x", autocommit=True) as connection,
         connect(served, password="x") as follower,
+        connect(served, password="x", autocommit=True) as holder,
     ):
         assert connection.execute("SELECT n FROM others").fetchall() == [(1,)]
+        holder.execute("DECLARE kept CURSOR WITH HOLD FOR SELECT * FROM (VALUES (1), (2), (3)) t(n)")
+        assert holder.execute("FETCH 1 FROM kept").fetchall() == [(1,)]
         with follower.cursor().copy("COPY (SUBSCRIBE others) TO STDOUT") as copy:
             parts = iter(copy)
             next(parts)
             revoked.set()
             failing("28P01", connection, "SELECT n FROM others")
+            failing("28P01", holder, "FETCH 1 FROM kept")
+            failing("28P01", holder, "MOVE 1 IN kept")
             with pytest.raises(psycopg.Error, match="revoked"):
                 list(parts)
 

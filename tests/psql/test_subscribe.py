@@ -89,3 +89,33 @@ def test_a_subscription_ends_when_its_client_goes_away(tmp_path: Path) -> None:
                 return
             threading.Event().wait(0.05)
         raise AssertionError("it still follows the view")
+
+
+@pytest.mark.parametrize("columns", [{"id": "int"}, {"id": "int", "m": "int"}, {"id": "int", "n": "bigint"}])
+def test_a_view_with_other_columns_ends_it_and_says_so(tmp_path: Path, columns: dict[str, str]) -> None:
+    """One that went, one of another name, one of another type; what it had of the first goes before."""
+    views = Views(tmp_path / "p")
+    views.view("sums", {"id": "int", "n": "int"})
+    views.step(sums=[(1, 2, 1)])
+    rows = list[tuple[int, ...]]()
+    with serving(views) as served, connect(served, autocommit=True) as connection:
+        with (
+            pytest.raises(psycopg.errors.FeatureNotSupported, match="sums has other columns now"),
+            connection.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT") as copy,
+        ):
+            copy.set_types(["int8", "int8", "int4", "int4"])
+            for row in copy.rows():
+                rows.append(row)
+                if len(rows) == 1:
+                    views.step(sums=[(3, 4, 1)])
+                if len(rows) == 2:
+                    views.view("sums", columns, version=2)
+                    views.step(sums=[(*range(len(columns)), 1)])
+        assert rows[:2] == [(1, 1, 1, 2), (2, 1, 3, 4)]
+        assert sorted(rows[2:]) == [(3, -1, 1, 2), (3, -1, 3, 4)]  # what was told of those columns goes
+        again = connection.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT")
+        with again as copy:
+            assert len(next(copy.rows())) == 2 + len(columns)
+            connection.cancel_safe()
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                list(copy.rows())

@@ -7,6 +7,7 @@ oracle: the rows that the test adds up itself, commit by commit.
 from __future__ import annotations
 
 import random
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -17,41 +18,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from headrace.catalog.store import ViewRecord
+from headrace.catalog.store import Catalog
 from headrace.model.errors import HeadraceError
-from headrace.model.schema import ViewSchema
 from headrace.serve import live as live_module
 from headrace.serve import snapshot
 from headrace.serve.live import Event, Live, Reader
 from headrace.serve.mirror import Mirror
-from published_view import SCHEMA, Published, Rows, write
+from published_view import Published, Rows, Versions
 
 WAIT_S = 20.0
-
-
-class Versions(Published):
-    """Whose view may be swapped for another version, and whose past is forgotten."""
-
-    def swap(self) -> None:
-        """The next version, with its rows moved up by 100, at the present commit."""
-        version = self.catalog.views()["sums"].schema.version + 1
-        rows = Rows({(id, n + 100): count for (id, n), count in self.held[self.upto].items()})
-        path = self.state / f"base{self.number}.{version}.arrow"
-        write(path, [(row, 0, count) for row, count in rows.items()])
-        with self.catalog.transaction():
-            self.catalog.put_base(f"sums@{version}", self.number, self.upto, [str(path)], len(rows))
-            schema = ViewSchema("sums", version, SCHEMA.columns, SCHEMA.key)
-            self.catalog.put_view(ViewRecord(schema, "SELECT 1", "f", "live", "", self.upto))
-            self.held[self.upto] = rows
-
-    def forget(self, kept: int) -> None:
-        """All but the last steps, with their deltas that a base holds."""
-        feed, before = self.catalog.views()["sums"].feed, self.number - kept + 1
-        base = self.catalog.base(feed)
-        if base is not None:
-            with self.catalog.transaction():
-                self.catalog.forget_outputs(feed, min(base[0], before - 1))
-                self.catalog.forget_steps(before)
 
 
 class Following:
@@ -220,6 +195,27 @@ def test_a_view_that_goes_ends_its_readers_and_is_unknown_from_then_on(tmp_path:
             until(reader, client, published, 2)
         with pytest.raises(HeadraceError, match=r"view\.unknown"):
             live.subscribe("sums")
+
+
+def test_a_catalogue_that_cannot_be_read_ends_its_readers_and_nobody_after_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published, client = Published(tmp_path / "shop"), Following()
+    published.step([published.changes(random.Random(8))])
+
+    def broken(catalog: Catalog) -> int:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with following(published) as live:
+        with live.subscribe("sums") as reader:
+            until(reader, client, published, 1)
+            with monkeypatch.context() as patch:
+                patch.setattr(Catalog, "changed", property(broken))
+                with pytest.raises(sqlite3.OperationalError):
+                    until(reader, client, published, 2)
+        with live.subscribe("sums", client.commit) as again:
+            published.step([published.changes(random.Random(9))])
+            until(again, client, published, 2)
 
 
 def test_readers_beyond_the_limit_are_told_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

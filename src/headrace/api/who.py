@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -29,6 +29,12 @@ class Asking:
     principal: Principal
     action: Action
     address: str
+    again: Callable[[], Principal | None] = lambda: ANYONE  # who it is now by what they gave; None: nobody any more
+
+    def still(self, relation: str) -> bool:
+        """Whether what they gave opens that yet: a token may be revoked or over, a session ended."""
+        now = self.again()
+        return now is not None and self.access.allowed(now, self.action, relation)
 
     @property
     def limited(self) -> bool:
@@ -86,7 +92,7 @@ class Gate:
             self.access.require(principal.somewhere, action, address=address)
         else:
             self.access.require(principal, action, relation, address=address)
-        request.state.asking = Asking(self.access, principal, action, address)
+        request.state.asking = Asking(self.access, principal, action, address, lambda: self._found(request))
 
     def passes(self, request: Request, action: Action, relation: str) -> bool:
         """Whether who asks by a token in the header may do it; where not, nothing is written down, nor said why."""
@@ -99,6 +105,12 @@ class Gate:
     def known(self, token: str, address: str) -> Principal:
         """Whose token it is. Raises ``access.token``."""
         return ANYONE if self._hosts is not None else self.access.known(token, address=address)
+
+    def _found(self, request: Request) -> Principal | None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if given:
+            return self.access.find(given.strip()) if scheme.lower() == "bearer" else None
+        return self.logged_in(request)
 
     def logged_in(self, request: Request) -> Principal | None:
         """Whose session a browser has, if any; nothing is written down where it has none."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.model.definition import Project
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from headrace.engine.heard import Heard
+    from headrace.engine.query import Found
     from headrace.engine.recompute import Recomputed
 
 # {"text": what is being done, "done": n, "total": m}, and where it is known as in ``Pace.shown``.
@@ -78,9 +77,7 @@ class PipelineVerbs(Protocol):
 
     def lineage(self) -> dict[str, Any]: ...
 
-    def sql(
-        self, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True
-    ) -> pa.Table: ...
+    def query(self, text: str, seconds: float | None, still_wanted: Callable[[], bool]) -> Found: ...
 
     def recompute(self, view: str, commit: int, on_progress: Progress) -> Recomputed: ...
 

@@ -7,13 +7,16 @@ from typing import Any
 
 from headrace.control.running import Progress, Running
 from headrace.control.socket import ClientGone
+from headrace.model import bounds
 from headrace.model.errors import HeadraceError
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """``{"columns", "rows", "total"}``; ``limit`` bounds the rows that are sent, ``total`` counts them all.
+    """``{"commit", "columns", "rows", "total", "stale"}``; ``limit`` bounds the rows that are sent, ``total`` counts
+    them all; ``stale``: why a view that was read stays behind the commit, by its name.
 
-    ``seconds``: how long it may take; it ends, too, when who asked has left.
+    ``seconds``: how long it may take; it ends, too, when who asked has left. Raises ``query.size`` for rows to send
+    of more than ``bytes``.
     """
     text, limit, seconds = arguments.get("sql"), arguments.get("limit"), arguments.get("seconds")
 
@@ -28,7 +31,7 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
         raise HeadraceError("sql.syntax", "there is no SQL text", next='headrace sql "SELECT ..."')
     progress({"text": "running the query"})
     try:
-        table = running.pipeline.sql(text, None if seconds is None else float(seconds), still_wanted)
+        found = running.pipeline.query(text, None if seconds is None else float(seconds), still_wanted)
     except HeadraceError as error:
         if error.next or not error.code.startswith("sql."):
             raise
@@ -36,4 +39,7 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
         raise HeadraceError(error.code, error.what, where=error.where, why=error.why, next=hint) from error
     from headrace.formats.json_tables import table_json  # loads pyarrow: not for the client's side of the socket
 
-    return {**table_json(table if limit is None else table.slice(0, int(limit))), "total": table.num_rows}
+    sent, most = found.rows if limit is None else found.rows.slice(0, int(limit)), arguments.get("bytes")
+    if most is not None and sent.nbytes > most:
+        raise bounds.size(most)
+    return {"commit": found.commit, **table_json(sent), "total": found.rows.num_rows, "stale": dict(found.stale)}

@@ -32,7 +32,7 @@ from headrace.engine.lost import lost_spark
 from headrace.engine.maintain import Maintainer
 from headrace.engine.profile import Profiles
 from headrace.engine.quarantined import Quarantined
-from headrace.engine.query import query
+from headrace.engine.query import Found, query
 from headrace.engine.reopen import look_at_state, reopen
 from headrace.engine.replan import replan
 from headrace.engine.retention import RetentionThread
@@ -306,8 +306,12 @@ class Pipeline:
             )  # fmt: skip
         return self.maintainer.views[name]
 
-    def sql(self, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True) -> pa.Table:
-        """One SELECT over tables and views, all at the present frontier; see ``query``."""
+    def sql(self, text: str) -> pa.Table:
+        """The rows of one SELECT over tables and views, all at the present frontier; see ``query``."""
+        return query(self, text).rows
+
+    def query(self, text: str, seconds: float | None, still_wanted: Callable[[], bool]) -> Found:
+        """The same with its commit; see ``query``."""
         return query(self, text, seconds, still_wanted)
 
     def recompute(self, view: str, commit: int, on_progress: Progress) -> recompute.Recomputed:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,10 +23,19 @@ if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``stale``: why a view that was read stays behind the commit, by its name."""
+
+    commit: int
+    rows: pa.Table
+    stale: Mapping[str, str]
+
+
 def query(
     pipeline: Pipeline, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True
-) -> pa.Table:
-    """Its rows, all of one commit. One runs at once. ``seconds``: see ``bounds.within``; ``still_wanted``: ``bounded``.
+) -> Found:
+    """What it gives, all of one commit. One runs at once. See ``bounds.within`` and ``bounded``.
 
     Raises what is wrong with it: sql.syntax, sql.refused, sql.unknown_relation, query.bounds, query.timeout, ...
     """
@@ -36,6 +46,8 @@ def query(
     batch = Batch(pipeline.spark, functions=functions_of(pipeline.project))
     admitted = admit(batch.catalyst, text, names)
     ticket, commit, files = pipeline.on_engine(lambda: pipeline.maintainer.pin(list(admitted.relations)))
+    read = {name: pipeline.catalog.views().get(name) for name in admitted.relations if name not in offered}
+    stale = {name: view.reason for name, view in read.items() if view is not None and view.state != "live"}
     try:
         with (
             _turn(pipeline.batch_lock, allowed, end),
@@ -49,7 +61,7 @@ def query(
                 else:
                     frame = kept_rows(batch.spark, files[name], columns)
                 batch.register(name, frame, columns)
-            return batch.run(text)
+            return Found(commit, batch.run(text), stale)
     except HeadraceError:
         raise
     except Exception as error:

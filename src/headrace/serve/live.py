@@ -141,12 +141,17 @@ class Live:
         return self._catalog
 
     def _run(self, catalog: Catalog) -> None:
-        seen = None
+        seen, now = -1, -1
         while not self._closed.is_set():
             self._wanted.wait()
-            now = catalog.changed
             with self._lock:
                 followed = list(self._followed.values())
+            try:
+                now = catalog.changed
+            except Exception as error:  # a disk that cannot be read, say: who connects again is told, or it is over
+                for each in followed:
+                    each.ended = error
+                    self.on_change(each.view)
             if now == seen:
                 self._closed.wait(LOOK_S)
                 continue
@@ -385,6 +390,11 @@ class NotKept(Exception):
 
 def behind(commit: int, reason: str) -> Event:
     return _event("behind", commit, reason=reason)
+
+
+def nothing(commit: int) -> Event:
+    """Contents without a row."""
+    return Event("snapshot", commit, _json(commit=commit, rows=[], last=True))
 
 
 def _change(commit: int, delta: pa.Table) -> Event:

@@ -18,6 +18,7 @@ from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
+from headrace.serve.contents import Contents, Diverged
 from headrace.serve.sound import File, sound
 from headrace.state.rows import consolidate
 from headrace.state.run import copies, open_run
@@ -101,33 +102,43 @@ def follow(project_path: Path, view: str, after: int | None, stop: threading.Eve
 
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
     difference as one delta, or as two of the same commit when the columns have changed. Ends when ``stop`` is set.
+    Work: that of the changes; the rows stay mapped for that difference, with 24 bytes for each. Raises
+    ``view.unknown``; ``state.missing`` for a commit whose changes are not kept any more.
     """
     catalog = Catalog(catalog_path(project_path), read_only=True)
     try:
         record = known(catalog, view)
-        commit, held = read(catalog, record)
+        commit, rows = read(catalog, record)
         if after is None:
-            yield commit, held
+            yield commit, rows
         elif after < commit:
-            yield from _between(catalog, record, after, commit)
+            try:
+                yield from _between(catalog, record, after, commit)
+            except _Gone:
+                raise HeadraceError(
+                    "state.missing", f"the changes of {view} after commit {after:,} are not kept any more",
+                    next="follow it without a commit: its contents come first",
+                ) from None  # fmt: skip
+        held = Contents.of(rows, record.schema.key)
         while not stop.is_set():
             last = catalog.last_published()
             if last is None or last.upto <= commit:
                 stop.wait(POLL_S)
                 continue
             now = known(catalog, view)
-            if now.feed != record.feed:
-                before, record = held, now
-                _, held = read(catalog, record)
-                for delta in _swapped(before, held):
-                    yield last.upto, delta
-            else:
-                since = [held]
+            try:
+                if now.feed != record.feed:
+                    raise _Gone
                 for upto, delta in _between(catalog, record, commit, last.upto):
-                    since.append(delta)
+                    held, commit = held.after(delta), upto
                     yield upto, delta
-                held = consolidate(pa.concat_tables(since)) if len(since) > 1 else held
-            commit = last.upto
+                commit = last.upto
+            except (_Gone, Diverged):
+                record, before = now, held.table()
+                commit, rows = read(catalog, record)  # it may be ahead of ``last``
+                held = Contents.of(rows, record.schema.key)
+                for delta in _swapped(before.filter(pc.not_equal(before[WEIGHT], 0)), rows):
+                    yield commit, delta
     finally:
         catalog.close()
 
@@ -320,10 +331,22 @@ def _of_instants(table: pa.Table, after: int, last: int | None) -> pa.Table:
     return table.filter(inside if last is None else pc.and_(inside, pc.less_equal(table[INSTANT], last)))
 
 
+class _Gone(Exception):
+    """Changes that are asked for are not kept any more, or are those of another version."""
+
+
 def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Iterator[tuple[int, pa.Table]]:
-    for step in catalog.steps():
-        if step.published_us is not None and after < step.upto <= upto:
+    """As ``follow``, of one version, up to the end of a step. Raises ``_Gone``."""
+    steps = [step for step in catalog.steps() if step.published_us is not None and after < step.upto <= upto]
+    if not steps or steps[0].after > after or after < record.created_commit:
+        raise _Gone
+    for step in steps:
+        try:
             yield from of_step(catalog, record, step, after)
+        except HeadraceError as error:
+            if error.code != "state.missing":
+                raise
+            raise _Gone from error
 
 
 def of_step(catalog: Catalog, record: ViewRecord, step: StepRecord, after: int) -> Iterator[tuple[int, pa.Table]]:

@@ -209,6 +209,7 @@ class Session:
 
     def _execute(self, message: Execute) -> None:
         opened = self._portal(message.portal)
+        self._asker.reaches()
         if opened.prepared.statement is None:
             self._wire.write(EmptyQueryResponse())
         elif opened.portal is None:
@@ -399,6 +400,7 @@ class Session:
         self._done("DECLARE CURSOR")
 
     def _cursor(self, name: str) -> Portal:
+        self._asker.reaches()
         opened = self._portals.get(name)
         if opened is None or opened.portal is None:
             raise HeadraceError(

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headrace.api.postgres import types
 from headrace.api.postgres.reading import BATCH_ROWS, Reader, ResultColumn
+from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
@@ -23,6 +24,7 @@ _CHANGES = "headrace_changes"
 
 class Subscription:
     """Rows of the view, each with the commit that brought it and how many copies of it come, or go when negative.
+    Ends with ``psql.changed`` once the view has other columns: the client was told of these.
 
     ``over`` is asked now and then whether to end.
     """
@@ -49,11 +51,19 @@ class Subscription:
         connection = self._reader.connection()
         try:
             for commit, delta in snapshot.follow(self._folder, self._relation.name, after, self._stop):
+                self._check(delta)
                 connection.register(_CHANGES, as_duckdb(delta))
                 yield from connection.sql(self._shown(commit, forms)).to_arrow_reader(BATCH_ROWS)
                 yield empty
         finally:
             connection.close()
+
+    def _check(self, delta: pa.Table) -> None:
+        told = [(field.name, field.type) for field in arrow_schema(self._relation.columns)]
+        if [(field.name, field.type) for field in delta.drop_columns(WEIGHT).schema] != told:
+            raise HeadraceError(
+                "psql.changed", f"{self._relation.name} has other columns now", next="SUBSCRIBE to it anew"
+            )
 
     def interrupt(self) -> None:
         self._stop.set()

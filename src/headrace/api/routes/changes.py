@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
@@ -13,11 +14,13 @@ from starlette.responses import StreamingResponse
 from headrace.api import asked
 from headrace.api.bells import Bells
 from headrace.api.project import Served, served
+from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
 from headrace.serve.live import Event, Reader
 
 router = APIRouter(tags=["views"])
 Project = Annotated[Served, Depends(served)]
+Who = Annotated[Asking, Depends(asking)]
 PROGRESS_S = 1.0  # between two looks whether the view has reached a later commit without a change
 PING_S = 15.0  # at most so long nothing is sent: who is in between, or has left, is found out
 PIECE_BYTES = 64 << 10  # sent at a time: what a slow reader has not taken is not copied for it
@@ -30,6 +33,7 @@ EVENT_STREAM = "text/event-stream"
     responses={200: {"content": {EVENT_STREAM: {}}, "description": "snapshot, change, progress and behind"}},
 )
 async def changes(
+    who: Who,
     project: Project,
     name: str,
     pairs: asked.Pairs,
@@ -41,7 +45,7 @@ async def changes(
     Any other parameter is a filter, as of rows: `column=op.value`. A row that begins to pass, or ceases to, comes or
     goes.
     """
-    since = _commit(last_event_id) if last_event_id else after
+    since = place(last_event_id) if last_event_id else after
     relation = await run_in_threadpool(project.questions.described, name)
     if relation.kind == "table":
         raise HeadraceError(
@@ -51,7 +55,7 @@ async def changes(
     filters = asked.filters(pairs, asked.CHANGES)
     keep = await run_in_threadpool(project.questions.keeping, relation.name, filters) if filters else None
     reader = await run_in_threadpool(project.live.subscribe, relation.name, since, keep)
-    return stream(followed(reader, project.bells, relation.name))
+    return stream(followed(reader, project.bells, relation.name, lambda: not who.still(relation.name)))
 
 
 def stream(events: AsyncIterator[bytes]) -> StreamingResponse:
@@ -59,15 +63,15 @@ def stream(events: AsyncIterator[bytes]) -> StreamingResponse:
     return StreamingResponse(events, 200, headers, EVENT_STREAM)
 
 
-async def followed(
-    reader: Reader, bells: Bells, view: str, over: Callable[[], bool] = lambda: False
-) -> AsyncIterator[bytes]:
-    """Until the client leaves, the view is gone, or ``over`` says so, which is asked once a second at least."""
+async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Until the client leaves, the view is gone, or ``over`` says so, which is asked once a second."""
     with reader:
-        idle_s = 0.0
+        idle_s, asked_at = 0.0, time.monotonic()
         while True:
-            if await run_in_threadpool(over):
-                return
+            if time.monotonic() - asked_at >= PROGRESS_S:
+                if await run_in_threadpool(over):
+                    return
+                asked_at = time.monotonic()
             bell = bells.bell(view)
             try:
                 news = reader.next()
@@ -107,7 +111,8 @@ def _id(event: Event) -> bytes:
     return b"id: %d\n" % event.commit if event.whole else b"id\n" if event.kind == "behind" else b""
 
 
-def _commit(text: str) -> int:
+def place(text: str) -> int:
+    """The commit that a Last-Event-ID names. Raises ``api.request``."""
     if not text.isdecimal() or len(text) > 18:
         raise HeadraceError("api.request", f"Last-Event-ID is a commit, not '{text[:40]}'")
     return int(text)

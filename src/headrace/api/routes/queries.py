@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
@@ -18,7 +18,7 @@ from headrace.catalog import searches
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
-from headrace.serve.live import Reader, behind
+from headrace.serve.live import Event, Reader, behind, nothing
 
 router = APIRouter(tags=["queries"])
 Project = Annotated[Served, Depends(served)]
@@ -108,35 +108,56 @@ def matches(
     summary="The rows that one matches, then every change of them: server-sent events",
     responses={200: {"content": {changes.EVENT_STREAM: {}}, "description": "snapshot, change, progress and behind"}},
 )
-def follow(who: Who, project: Project, query: str) -> StreamingResponse:
-    """Events as of a view's changes. Who comes back gets all that it matches; so does everybody once it is changed."""
+def follow(
+    who: Who,
+    project: Project,
+    query: str,
+    last_event_id: Annotated[str | None, Header(description="A commit: what was had is to be forgotten")] = None,
+) -> StreamingResponse:
+    """Events as of a view's changes. Who comes back gets `behind`, then all that it matches; so does everybody once it
+    is changed. Of one that is removed nothing is left: `behind`, an empty snapshot, and the end."""
     from headrace.serve.search.matching import Matched
     from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
 
     stored = _known(who, project, query)
     found = checked(project.path, stored)
-    return changes.stream(_followed(project, found, project.live.subscribe(found.view, None, Matched(found.query))))
+    had = changes.place(last_event_id) if last_event_id else None
+    reader = project.live.subscribe(found.view, None, Matched(found.query))
+    return changes.stream(_followed(who, project, found, reader, had))
 
 
-async def _followed(project: Served, stored: StoredQuery, reader: Reader) -> AsyncIterator[bytes]:
-    """Until the client leaves, the view is gone, or the query is."""
+async def _followed(
+    who: Asking, project: Served, stored: StoredQuery, reader: Reader, had: int | None
+) -> AsyncIterator[bytes]:
+    """Until the client leaves, may not any more, the view is gone, or the query is. ``had``: the commit that it has."""
     from headrace.serve.search.matching import Matched
 
     def now() -> StoredQuery | None:
         return searches.StoredQueries(project.path).read()[0].get(stored.name)
 
-    def is_another() -> bool:
-        return now() != written
+    def is_over() -> bool:
+        return now() != written or not who.still(stored.view)
+
+    def told(*events: Event) -> list[bytes]:
+        return changes.pieces(list(events))
 
     written = await run_in_threadpool(now)
-    while written is not None:
-        async for piece in changes.followed(reader, project.bells, stored.view, is_another):
+    if had is not None:
+        for piece in told(behind(had, "what it matches comes anew")):
             yield piece
-        written = await run_in_threadpool(now)
+    while True:
+        async for piece in changes.followed(reader, project.bells, stored.view, is_over):
+            yield piece
+        before, written = written, await run_in_threadpool(now)
+        if before == written or not await run_in_threadpool(who.still, stored.view):
+            return
+        had = reader.commit or 0
         if written is None or written.view.lower() != stored.view.lower():
+            for piece in told(behind(had, "the query is not there any more"), nothing(had)):
+                yield piece
             return
         reader = await run_in_threadpool(project.live.subscribe, stored.view, None, Matched(written.query))
-        for piece in changes.pieces([behind(reader.commit or 0, "the query is another now")]):
+        for piece in told(behind(had, "the query is another now")):
             yield piece
 
 

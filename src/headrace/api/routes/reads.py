@@ -209,14 +209,15 @@ def _by_spark(project: Served, question: Asked, limits: Limits) -> dict[str, Any
         raise HeadraceError(
             "api.request", "Spark takes neither parameters nor 'at', and answers in JSON", next='"engine": "duckdb"'
         )
-    found = project.verb("sql", {"sql": question.sql, "limit": limits.rows, "seconds": limits.seconds})
+    asked_for = {"limit": limits.rows, "seconds": limits.seconds, "bytes": limits.bytes}
+    found = project.verb("sql", {"sql": question.sql, **asked_for})
     names = answers.distinct([column["name"] for column in found["columns"]])
     return {
-        "commit": project.verb("status")["frontier"],
+        "commit": found["commit"],
         "columns": [{**column, "name": name} for column, name in zip(found["columns"], names, strict=True)],
         "rows": [dict(zip(names, row, strict=True)) for row in found["rows"]],
         "more": found["total"] > limits.rows,
-        "stale": {},
+        "stale": found["stale"],
     }
 
 

@@ -1,0 +1,126 @@
+"""Goal: who follows a view by its published files has at every commit what it holds, over swaps and what is forgotten.
+
+Method: random steps of a view published by hand, with bases, swaps of its version and a past that goes, taken now and
+then; oracle: the rows that the test adds up.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headrace.catalog.store import Catalog
+from headrace.model.errors import HeadraceError
+from headrace.serve import snapshot
+from headrace.state import rows as rows_of_state
+from published_view import Rows, Versions
+
+
+class Taken:
+    """What a follower makes of the deltas that are there by now."""
+
+    def __init__(self, published: Versions, after: int | None = None) -> None:
+        self.published, self.rows, self.commit = published, Rows(), -1
+        self._stop = threading.Event()
+        self._deltas: Iterator[tuple[int, pa.Table]] = snapshot.follow(published.folder, "sums", after, self._stop)
+
+    def up_to_now(self) -> Rows:
+        while self.commit < self.published.upto:
+            commit, delta = next(self._deltas)
+            assert commit >= self.commit
+            self.commit = commit
+            for row in delta.to_pylist():
+                self.rows[row["id"], row["n"]] += row["_w"]
+        return Rows({row: n for row, n in self.rows.items() if n})
+
+
+def changed(published: Versions, rng: random.Random) -> Rows:
+    """A change that is one, so that its commit is told."""
+    delta = published.changes(rng)
+    delta[100 + published.upto, 0] += 1
+    published.held[-1][100 + published.upto, 0] += 1
+    return delta
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_held_is_what_was_published(tmp_path: Path, seed: int) -> None:
+    rng, published = random.Random(seed), Versions(tmp_path / "p")
+    published.step([changed(published, rng)])
+    taken = Taken(published)
+    for number in range(40):
+        count = rng.choice([1, 1, 2, 3])
+        published.step([changed(published, rng) for _ in range(count)], each=rng.random() < 0.5)
+        if rng.random() < 0.2:
+            published.base()
+        if rng.random() < 0.15:
+            published.swap()
+            published.step([changed(published, rng)])  # a swap is seen with the next step
+        if rng.random() < 0.1:
+            published.base()
+            published.forget(1)
+        if rng.random() < 0.6 or number == 39:
+            assert taken.up_to_now() == published.held[published.upto], (seed, number)
+
+
+def test_a_step_that_is_published_while_another_version_is_read_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, published = random.Random(1), Versions(tmp_path / "p")
+    published.step([changed(published, rng)])
+    taken, read = Taken(published), snapshot.read
+    taken.up_to_now()
+    published.swap()
+    published.step([changed(published, rng)])
+
+    def late(catalog: Catalog, record: Any, upto_step: int | None = None) -> tuple[int, pa.Table]:
+        monkeypatch.setattr(snapshot, "read", read)
+        published.step([changed(published, rng)])
+        return read(catalog, record, upto_step)
+
+    monkeypatch.setattr(snapshot, "read", late)
+    taken.up_to_now()
+    published.step([changed(published, rng)])
+    assert taken.up_to_now() == published.held[published.upto]
+
+
+def test_it_costs_the_change_and_not_the_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published = Versions(tmp_path / "p")
+    first = Rows({(n, 0): 1 for n in range(20_000)})
+    published.held.append(first)
+    published.step([first])
+    taken = Taken(published)
+    taken.up_to_now()
+    worked, consolidate = list[int](), rows_of_state.consolidate
+
+    def counted(table: pa.Table, *more: Any) -> pa.Table:
+        worked.append(table.num_rows)
+        return consolidate(table, *more)
+
+    for module in ("headrace.serve.snapshot", "headrace.serve.contents"):
+        monkeypatch.setattr(f"{module}.consolidate", counted)
+    for number in range(50):
+        delta = Rows({(number, 0): -1, (number, 1): 1})
+        published.held.append(Rows({row: n for row, n in (published.held[-1] + delta).items() if n}))
+        published.step([delta])
+        taken.up_to_now()
+    assert 0 < sum(worked) <= 50 * 10
+
+
+def test_a_commit_whose_changes_are_not_kept_is_refused(tmp_path: Path) -> None:
+    rng, published = random.Random(3), Versions(tmp_path / "p")
+    for _ in range(6):
+        published.step([changed(published, rng)])
+    delta = Rows(published.held[6])
+    delta.subtract(published.held[5])
+    assert Taken(published, 5).up_to_now() == Rows({row: n for row, n in delta.items() if n})
+    published.base()
+    published.forget(2)
+    with pytest.raises(HeadraceError, match="after commit 2 are not kept") as gone:
+        Taken(published, 2).up_to_now()
+    assert gone.value.code == "state.missing"
