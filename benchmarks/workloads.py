@@ -236,7 +236,7 @@ WORKLOADS = (
             Figure("ours to the faster neighbour, least", "least", "times", NEXMARK, least=1),
             Figure("the query of that", "least_query", "", NEXMARK),
             *(
-                Figure(f"events a second, {query}", f"median.{query}", "", NEXMARK, least=1.5e6)
+                Figure(f"events a second, {query}", f"median.{query}", "", NEXMARK, least=1_500_000)
                 for query in ("q0", "q1", "q2")
             ),
             Figure("answers that differ from DuckDB's", "wrong", "", NEXMARK, most=0),

@@ -90,11 +90,16 @@ def main() -> int:
 
 
 def _kept(file: Path | None, events: int, queries: Collection[str], cold: bool) -> list[dict[str, Any]]:
-    """The runs of these queries, at this size and with such a cache, that a file has."""
+    """The runs of these queries, in their order, at this size and with such a cache, that a file has."""
     if file is None or not file.exists():
         return []
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return [line for line in lines if (line["events"], line["cold"]) == (events, cold) and line["query"] in queries]
+    return [
+        line
+        for query in queries
+        for line in lines
+        if (line["events"], line["cold"], line["query"]) == (events, cold, query)
+    ]
 
 
 def _keep(file: Path | None, line: dict[str, Any]) -> None:

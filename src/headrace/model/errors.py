@@ -120,7 +120,7 @@ CODES: dict[str, str] = {
     "psql.unknown": "There is no prepared statement of that name.",
     "psql.cursor": "There is no cursor or portal of that name, or none can be.",
     "psql.exists": "There is a prepared statement, portal or cursor of that name already.",
-    "psql.changed": "The columns of a prepared statement are others now.",
+    "psql.changed": "The columns of a prepared statement, or of a view that is subscribed to, are others now.",
     "psql.savepoint": "There is no savepoint of that name.",
     "psql.transaction": "A transaction in which a statement failed takes no more of them.",
     # the API

@@ -112,8 +112,8 @@ ASKING: dict[str, Remedy] = {
         "Close or deallocate the first one, or take another name.",
     ),
     "psql.changed": Remedy(
-        "A view that a prepared statement reads was edited since.",
-        "Prepare the statement anew; a new connection does.",
+        "A view that a prepared statement reads, or that is subscribed to, was edited since.",
+        "Prepare the statement, or SUBSCRIBE, anew; a new connection does.",
     ),
     "psql.savepoint": Remedy(
         "`ROLLBACK TO` or `RELEASE` names a savepoint that this transaction has not, or not any more.",
