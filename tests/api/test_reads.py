@@ -24,7 +24,7 @@ from headrace.api.routes import feeds, reads
 from headrace.catalog.store import StepShape
 from headrace.serve import newest
 from headrace.serve.fitting import Room
-from published_view import Published
+from published_view import Published, Versions
 from random_log import RELATIONS, RandomLog, history
 
 
@@ -249,6 +249,23 @@ def test_transactions_of_a_view_are_found_by_a_text(
     assert client.get("/api/feeds/sums/search?q=").status_code == 400
 
 
+def test_changes_of_a_view_that_are_not_kept_any_more_are_not_left_out_in_silence(tmp_path: Path) -> None:
+    made, rng = Versions(tmp_path / "shop"), random.Random(5)
+    for _ in range(6):
+        made.step([made.changes(rng)])
+    made.base()
+    made.forget(2)
+    with site(made.folder) as running, running.client() as asking:
+        lost, kept = (asking.get(f"/api/feeds/sums/transactions?after={n}") for n in (3, 4))
+        assert (lost.status_code, lost.json()["code"]) == (410, "view.not_at")
+        assert lost.json()["next"].startswith("after=4,")
+        assert {each["commit"] for each in kept.json()} <= {5, 6} and kept.status_code == 200
+        assert asking.get("/api/feeds/sums/transactions").status_code == 200
+        made.swap()
+        made.step([made.changes(rng)])
+        assert asking.get("/api/feeds/sums/transactions?after=5").status_code == 410
+
+
 def _delta(published: Published, commit: int) -> dict[tuple[int, int], int]:
     after, before = published.held[commit], published.held[commit - 1]
     return {row: after[row] - before[row] for row in {*after, *before} if after[row] != before[row]}
@@ -278,7 +295,7 @@ def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
     assert client.get(by_time).json()["code"] == "query.filter"  # n is no time; it leaves its place all the same
     assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
     assert client.get(f"/api/views/sums/rows?limit={reads.PAGE_ROWS + 1}").status_code == 200
-    long = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
+    long = "SELECT sum(length(repeat('x', 20000) || range)) FROM range(10000000)"
     late = client.post("/api/sql", json={"sql": long, "seconds": 0.3})
     assert (late.status_code, late.json()["code"]) == (504, "query.timeout")
     assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200

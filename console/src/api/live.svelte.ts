@@ -2,7 +2,7 @@
 // of them share, streams take half of the connections, and a view that finds none left is looked at every second.
 import { connection } from '../state/connection.svelte'
 import { session } from '../state/session.svelte'
-import { parsed, path, query } from './client'
+import { parsed, path, query, Refused } from './client'
 import * as api from './routes'
 import type { Change } from './shapes'
 
@@ -151,8 +151,20 @@ export class Live {
       const changes = found.reverse().map(({ commit, changes }) => ({ commit, rows: changes as Change['rows'] }))
       const told = { commit: found.at(-1)!.commit, changes: whole ? changes : [] }
       this.#told({ from: whole ? this.commit : Infinity, ...told })
+    } catch (error) {
+      if (over.aborted) return
+      if (error instanceof Refused && error.code === 'view.not_at') await this.#lost(over)
+      else this.#is('reconnecting') // what was refused is refused to the page's own questions too
+    }
+  }
+
+  /** What has changed since is not kept any more: the contents are read anew. */
+  async #lost(over: AbortSignal): Promise<void> {
+    try {
+      const { commit } = await api.rows(this.#view, [['limit', '0']], over)
+      if (!over.aborted) this.#told({ from: Infinity, commit, changes: [] })
     } catch {
-      if (!over.aborted) this.#is('reconnecting') // what was refused is refused to the page's own questions too
+      if (!over.aborted) this.#is('reconnecting')
     }
   }
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.catalog.store import Catalog, StepRecord
+from headrace.model.errors import HeadraceError
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
 from headrace.serve.fitting import Room
@@ -36,12 +37,21 @@ def of_table(project_path: Path, table: str, after: int, before: int | None, lim
 
 
 def of_view(project_path: Path, view: str, after: int, before: int | None, limit: int) -> list[dict[str, Any]]:
-    """The same of a view, of the published steps that are kept; ``changes`` are ``{"weight", "row"}``."""
+    """The same of a view, of the published steps that are kept; ``changes`` are ``{"weight", "row"}``.
+
+    Raises ``view.not_at`` for an ``after``, but for 0, since which not all changes are kept, or not of this version.
+    """
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
     try:
         record = snapshot.known(catalog, view)
-        found, room = list[dict[str, Any]](), Room()
-        for step in reversed(catalog.steps()):
+        found, room, steps = list[dict[str, Any]](), Room(), catalog.steps()
+        first = max(steps[0].after if steps else 0, record.created_commit)
+        if 0 < after < first:
+            raise HeadraceError(
+                "view.not_at", f"the changes of {view} after commit {after:,} are not kept any more",
+                why=f"those after commit {first:,} are", next=f"after={first}, and the contents at commit {first:,}",
+            )  # fmt: skip
+        for step in reversed(steps):
             if step.upto <= after or len(found) >= limit:
                 break
             if step.published_us is not None and (before is None or step.after + 1 < before):
