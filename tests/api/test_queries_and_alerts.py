@@ -19,8 +19,10 @@ from pydantic import TypeAdapter
 from served_project import Site, site
 
 from headrace.api import shapes
+from headrace.api.routes import queries
 from headrace.catalog.searches import StoredQueries
 from headrace.governance.roles import Role
+from headrace.serve.fitting import Room
 from headrace.sinks.alerts.dead import DeadLetters
 from headrace.sinks.alerts.happened import Message
 from headrace.sinks.alerts.notices import Notices
@@ -103,6 +105,17 @@ def test_what_a_query_matches_is_followed_also_when_it_becomes_another(served: S
             end = [(kind, each.get("rows")) for kind, each in told if kind != "progress"]
             assert end == [("behind", None), ("snapshot", [])]  # what it matched is to be forgotten
         assert owner.get("/api/queries/some/changes").status_code == 404
+
+
+def test_of_matches_come_as_many_as_find_room(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served.client() as owner:
+        owner.post("/api/queries", json={"name": "all", "view": "sums", "query": "*"}).raise_for_status()
+        whole = owner.get("/api/queries/all/matches").json()
+        monkeypatch.setattr(queries, "Room", lambda: Room(60))
+        some = owner.get("/api/queries/all/matches").json()
+        assert 0 < len(some["matches"]) < len(whole["matches"]) and some["total"] == whole["total"]
+        assert some["matches"] == whole["matches"][: len(some["matches"])]
+        owner.delete("/api/queries/all").raise_for_status()
 
 
 def test_who_comes_back_to_a_query_counts_nothing_twice(served: Site, published: Published) -> None:

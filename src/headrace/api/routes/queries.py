@@ -18,6 +18,7 @@ from headrace.catalog import searches
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
+from headrace.serve.fitting import Room
 from headrace.serve.live import Event, Reader, behind, nothing
 
 router = APIRouter(tags=["queries"])
@@ -94,7 +95,7 @@ def matches(
     stored = searches.find(project.path, query)
     relation = project.questions.described(stored.view)
     commit, schema, found = watched.matched(project.path, relation.name, stored, asked.at(project.questions.mirror, at))
-    told = watched.changes(found.slice(0, limit))
+    told = watched.changes(Room().take(found, limit))
     return answers.json({
         "query": stored.name, "view": schema.name, "version": schema.version, "commit": commit,
         "columns": [{"name": column.name, "type": column.type} for column in schema.columns],
