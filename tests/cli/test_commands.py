@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -80,15 +81,16 @@ class Answers:
     def explain(self, view: str) -> dict[str, Any]:
         return {"view": view, "sql": "SELECT 1", "operators": [], "text": "aggregate\n  join \x1b[2J"}
 
-    def sql(self, text: str, *bounds: object) -> pa.Table:
+    def query(self, text: str, *bounds: object) -> SimpleNamespace:
         self.asked.append(text)
         when = datetime(2026, 3, 1, 8, tzinfo=UTC)
-        return pa.table({
+        rows = pa.table({
             "region": ["nörth", None, "a\nb"],
             "total": pa.array([Decimal("19.90"), Decimal("-1.00"), None]),
             "seen": pa.array([when] * 3, pa.timestamp("us", tz="UTC")),
             "x": [float("nan"), 1.5, float("inf")],
         })  # fmt: skip
+        return SimpleNamespace(commit=1042, rows=rows, stale={})
 
     def verify(self, views: list[str] | None, on_progress: Any = None) -> dict[str, Any]:
         self.asked.append(views)
@@ -250,7 +252,7 @@ def test_sql_from_stdin_with_a_limit_as_json(folder: Path, answers: Answers) -> 
     answer = json.loads(done.stdout)
     assert [column["type"] for column in answer["columns"]] == ["string", "decimal(4,2)", "timestamp", "double"]
     assert answer["rows"] == [["nörth", "19.90", "2026-03-01T08:00:00Z", "NaN"]]
-    assert answer["total"] == 3
+    assert (answer["total"], answer["commit"], answer["stale"]) == (3, 1042, {})
     assert answers.asked == ["SELECT\n  1"]
     assert run(folder, "sql", "x", "-n", "2").stdout.endswith("\n2 of 3 rows (--limit shows more)\n")
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -50,9 +51,10 @@ class Recorder:
         self.calls.append(("explain", view))
         return {"view": view, "sql": "", "operators": [], "text": "one\ntwo"}
 
-    def sql(self, text: str, *bounds: object) -> pa.Table:
+    def query(self, text: str, *bounds: object) -> SimpleNamespace:
         self.calls.append(("sql", text))
-        return pa.table({"n": [1, 2, 3], "d": pa.array([Decimal("1.50"), None, Decimal("-2.00")])})
+        rows = pa.table({"n": [1, 2, 3], "d": pa.array([Decimal("1.50"), None, Decimal("-2.00")])})
+        return SimpleNamespace(commit=7, rows=rows, stale={"a": "it has failed"})
 
     def verify(self, views: list[str] | None, on_progress: verbs.Progress | None = None) -> dict[str, Any]:
         self.calls.append(("verify", views))
@@ -161,7 +163,9 @@ def test_query_results_are_exact_and_bounded(folder: Path) -> None:
     with serving(folder, Recorder()):
         answer, _ = ask(folder, "sql", sql="SELECT 1", limit=2)
     columns = [{"name": "n", "type": "bigint"}, {"name": "d", "type": "decimal(3,2)"}]
-    assert answer == {"columns": columns, "rows": [[1, "1.50"], [2, None]], "total": 3}
+    assert answer == {
+        "commit": 7, "columns": columns, "rows": [[1, "1.50"], [2, None]], "total": 3, "stale": {"a": "it has failed"}
+    }  # fmt: skip
 
 
 def test_errors_arrive_with_all_their_parts(folder: Path) -> None:

@@ -176,6 +176,7 @@ class Reader:
         self.commit = after  # that it has; None: nothing yet
         self._cursor: int | None = None  # the number of the next change of the ring; None: it is not there
         self._lost = False  # it was in the ring, and is not any more
+        self._closed = False
         self._reason = NOT_KEPT  # why it gets the contents anew, if it had some before
 
     def begin(self) -> Iterator[Event]:
@@ -223,7 +224,10 @@ class Reader:
         return _event("progress", reached)
 
     def close(self) -> None:
-        self._live.leave(self._followed)
+        """Once, or again."""
+        if not self._closed:
+            self._closed = True
+            self._live.leave(self._followed)
 
     def __enter__(self) -> Self:
         return self

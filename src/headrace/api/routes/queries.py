@@ -124,13 +124,16 @@ def follow(
     found = checked(project.path, stored)
     had = changes.place(last_event_id) if last_event_id else None
     reader = project.live.subscribe(found.view, None, Matched(found.query))
-    return changes.stream(_followed(who, project, found, reader, had))
+    return changes.stream(_followed(who, project, stored, found, reader, had))
 
 
 async def _followed(
-    who: Asking, project: Served, stored: StoredQuery, reader: Reader, had: int | None
+    who: Asking, project: Served, written: StoredQuery | None, stored: StoredQuery, reader: Reader, had: int | None
 ) -> AsyncIterator[bytes]:
-    """Until the client leaves, may not any more, the view is gone, or the query is. ``had``: the commit that it has."""
+    """Until the client leaves, may not any more, the view is gone, or the query is. ``had``: the commit that it has.
+
+    ``written``: the query as its file has it, ``stored``: as it was checked.
+    """
     from headrace.serve.search.matching import Matched
 
     def now() -> StoredQuery | None:
@@ -142,24 +145,22 @@ async def _followed(
     def told(*events: Event) -> list[bytes]:
         return changes.pieces(list(events))
 
-    written = await run_in_threadpool(now)
-    if had is not None:
-        for piece in told(behind(had, "what it matches comes anew")):
-            yield piece
+    reason = "what it matches comes anew"
     while True:
-        async for piece in changes.followed(reader, project.bells, stored.view, is_over):
-            yield piece
+        with reader:
+            for piece in told(behind(had, reason)) if had is not None else ():
+                yield piece
+            async for piece in changes.followed(reader, project.bells, stored.view, is_over):
+                yield piece
         before, written = written, await run_in_threadpool(now)
         if before == written or not await run_in_threadpool(who.still, stored.view):
             return
-        had = reader.commit or 0
+        had, reason = reader.commit or 0, "the query is another now"
         if written is None or written.view.lower() != stored.view.lower():
             for piece in told(behind(had, "the query is not there any more"), nothing(had)):
                 yield piece
             return
         reader = await run_in_threadpool(project.live.subscribe, stored.view, None, Matched(written.query))
-        for piece in told(behind(had, "the query is another now")):
-            yield piece
 
 
 def _known(who: Asking, project: Served, name: str) -> StoredQuery:
