@@ -91,14 +91,17 @@ def test_a_subscription_ends_when_its_client_goes_away(tmp_path: Path) -> None:
         raise AssertionError("it still follows the view")
 
 
-@pytest.mark.parametrize("columns", [{"id": "int"}, {"id": "int", "m": "int"}, {"id": "int", "n": "bigint"}])
+@pytest.mark.parametrize(
+    "columns",
+    [{"id": "int"}, {"id": "int", "m": "int"}, {"id": "int", "n": "bigint"}, {"id": "int", "n": "int", "x": "int"}],
+)
 def test_a_view_with_other_columns_ends_it_and_says_so(tmp_path: Path, columns: dict[str, str]) -> None:
-    """One that went, one of another name, one of another type; what it had of the first goes before."""
+    """One that went, one of another name, one of another type, one more; what it had of the first goes before."""
     views = Views(tmp_path / "p")
     views.view("sums", {"id": "int", "n": "int"})
     views.step(sums=[(1, 2, 1)])
     rows = list[tuple[int, ...]]()
-    with serving(views) as served, connect(served, autocommit=True) as connection:
+    with serving(views, seconds=20) as served, connect(served, autocommit=True) as connection:
         with (
             pytest.raises(psycopg.errors.FeatureNotSupported, match="sums has other columns now"),
             connection.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT") as copy,

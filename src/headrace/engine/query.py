@@ -45,9 +45,11 @@ def query(
     names = [*offered, *pipeline.catalog.views()]
     batch = Batch(pipeline.spark, functions=functions_of(pipeline.project))
     admitted = admit(batch.catalyst, text, names)
-    ticket, commit, files = pipeline.on_engine(lambda: pipeline.maintainer.pin(list(admitted.relations)))
-    read = {name: pipeline.catalog.views().get(name) for name in admitted.relations if name not in offered}
-    stale = {name: view.reason for name, view in read.items() if view is not None and view.state != "live"}
+    (ticket, commit, files), views = pipeline.on_engine(
+        lambda: (pipeline.maintainer.pin(list(admitted.relations)), pipeline.catalog.views())
+    )
+    read = {name: views[name] for name in admitted.relations if name not in offered}
+    stale = {name: view.reason for name, view in read.items() if view.state != "live"}
     try:
         with (
             _turn(pipeline.batch_lock, allowed, end),
@@ -55,7 +57,7 @@ def query(
             bounded(batch.spark, allowed, end, still_wanted),
         ):
             for name in admitted.relations:
-                columns = offered[name].columns if name in offered else pipeline.catalog.views()[name].schema.columns
+                columns = offered[name].columns if name in offered else read[name].schema.columns
                 if name in offered and not files[name]:
                     frame = table_contents(batch.spark, pipeline.folder / "log", offered[name], commit)
                 else:

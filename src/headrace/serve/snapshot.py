@@ -102,7 +102,7 @@ def follow(project_path: Path, view: str, after: int | None, stop: threading.Eve
 
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
     difference as one delta, or as two of the same commit when the columns have changed. Ends when ``stop`` is set.
-    Work: that of the changes; the rows stay mapped for that difference, with 24 bytes for each. Raises
+    Work: as of ``Contents``; the rows stay mapped for that difference, with 24 bytes for each. Raises
     ``view.unknown``; ``state.missing`` for a commit whose changes are not kept any more.
     """
     catalog = Catalog(catalog_path(project_path), read_only=True)

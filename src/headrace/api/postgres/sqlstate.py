@@ -16,7 +16,7 @@ _OF_CODE = {
     "definition.exists": "42P07", "definition.unknown": "42704", "definition.in_use": "2BP01",
     "view.has_readers": "2BP01", "config.invalid": "22023", "config.unknown_key": "22023",
     "config.unknown_type": "42704", "config.secret": "22023", "psql.savepoint": "3B001", "view.unknown": "42P01",
-    "source.no_table": "42P01", "view.not_at": "72000", "log.retained": "72000",
+    "source.no_table": "42P01", "view.not_at": "72000", "log.retained": "72000", "state.missing": "72000",
     "query.timeout": CANCELED, "query.canceled": CANCELED, "query.failed": "22000", "query.memory": "53200",
     "query.size": "54000", "query.bounds": "22023", "query.parameter": "22P02",
     "query.read_only": READ_ONLY, "psql.unknown": "26000", "psql.cursor": "34000",
