@@ -38,7 +38,7 @@ class Published:
     """A project with one view whose steps a test publishes."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.step = folder, 0
+        self.folder, self.step, self.upto = folder, 0, 0
         (folder / "views").mkdir()
         (folder / "headrace.yaml").write_text("")
         (folder / "views/revenue.sql").write_text("SELECT 1")
@@ -58,7 +58,8 @@ class Published:
             pa.array(weights, pa.int64()),
         ]
         write_run(path, pa.Table.from_arrays(columns, names=["c0", "c1", "c2", "_w"]))
-        self.catalog.record_step(self.step, upto - 1, upto, StepShape(), 0)
+        self.catalog.record_step(self.step, self.upto, upto, StepShape(), 0)
+        self.upto = upto
         self.catalog.publish(self.step, [Output(self.step, "revenue@1", str(path), len(rows), "")], 1)
 
 
