@@ -120,12 +120,12 @@ def search(
         for attempt in range(_ATTEMPTS):
             of = indexed.find(project, catalog, name)
             index = _opened(project, of, indexed.feeds(catalog))
-            _searched[index.folder] = index, time.monotonic()
             node = parse(query, index.fields, columns)
             wanted = compiled(node, index.schema)
             try:
                 state = index.state(catalog, at_least, progress)
                 kept, scores, total = index.ask(state, wanted, limit, offset)
+                _searched[index.folder] = index, time.monotonic()  # now that its folder is there
                 break
             except (OSError, ValueError, pa.ArrowException) as error:
                 if attempt == _ATTEMPTS - 1:
