@@ -123,7 +123,6 @@ def made_anew(project: Path, layout: int) -> None:
 
 
 def test_versions_before_the_number_know_only_the_first_layout(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    this_version_knows(monkeypatch, 2)
     rebuild.opened(project, lambda event: None).close()
     before = stored(project)
     with pytest.raises(HeadraceError) as caught:

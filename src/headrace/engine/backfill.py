@@ -29,7 +29,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.serve import snapshot
 from headrace.serve.past import BACK
 from headrace.state.rows import consolidate, difference
-from headrace.state.run import checksums, open_run, write_run
+from headrace.state.run import checksums, open_run, stored_run, write_run
 
 INSTANT = "_i"
 Bases = dict[str, tuple[list[str], int]]  # feed -> files with all of it, and their rows
@@ -143,7 +143,7 @@ class Backfill:
 
 def rows_of(path: str) -> int:
     """The rows of a run; none of them is read."""
-    return int(open_run(path).num_rows)
+    return int(stored_run(path).num_rows)
 
 
 def _arrangement(run: Path) -> str:

@@ -31,9 +31,10 @@ from headrace.sql.map_keys import entries
 from headrace.sql.per_type import spelled
 from headrace.sql.present import Present, literal
 from headrace.sql.user_functions import NONE, UserFunctions
+from headrace.state.narrow import widened
 from headrace.state.rows import canonical as canonical_values
 from headrace.state.rows import consolidate, difference
-from headrace.state.run import column, open_run
+from headrace.state.run import column, stored_run
 
 SEQUENCE = "_q"
 
@@ -140,7 +141,7 @@ class ReadRows:
         schema = pa.schema(
             [*((n, to_arrow(t)) for n, t in zip(self.stored, self.types, strict=True)), (WEIGHT, pa.int64())]
         )
-        tables = [open_run(path).select([*self.stored, WEIGHT]).cast(schema) for path in self.paths]
+        tables = [widened(stored_run(path).select(schema.names)).cast(schema) for path in self.paths]
         rows = consolidate(pa.concat_tables(tables)) if len(tables) > 1 else tables[0]
         copies = np.repeat(np.arange(rows.num_rows), column(rows, WEIGHT))
         yield from rows.drop_columns([WEIGHT]).take(pa.array(copies)).combine_chunks().to_batches(max_chunksize=131_072)

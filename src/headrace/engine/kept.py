@@ -20,7 +20,7 @@ from headrace.serve.sound import sound, sound_now
 from headrace.state.arrangement import MERGE_BYTES, Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
 from headrace.state.phases import MERGE, timed
-from headrace.state.run import STRETCH, checksums, is_sorted, open_run, write_run
+from headrace.state.run import STRETCH, checksums, is_sorted, stored_run, write_run
 
 _log = logging.getLogger(__name__)
 MERGED = "merged"
@@ -194,7 +194,7 @@ class Kept:
         sound_now(
             (run.path, self._synced.get(run.path, "")) for run in runs[start:]
         )  # else damage would be signed anew
-        table = merge_runs([open_run(run.path) for run in runs[start:]])
+        table = merge_runs([stored_run(run.path) for run in runs[start:]])
         folder = self.folder / MERGED
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}~{os.getpid()}~{time.time_ns()}~{table.num_rows}.arrow"

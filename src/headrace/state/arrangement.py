@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.state.narrow import widened
 from headrace.state.phases import PROBE, timed
 from headrace.state.reads import READS
-from headrace.state.run import HASH, column, open_run
+from headrace.state.run import HASH, column, stored_run
 
 MERGE_RATIO = 2  # a run is merged with its successors once they hold half as many rows
 MERGE_BYTES = 1 << 30  # a run's strings must fit 32-bit offsets
@@ -55,7 +56,7 @@ class Arrangement:
     @timed(PROBE)
     def all(self) -> list[pa.Table]:
         """Every row that is kept, run by run."""
-        tables = [self._opened(path) for path in self.paths]
+        tables = [widened(self._opened(path)) for path in self.paths]
         READS[self.reader] += sum(table.num_rows for table in tables)
         return tables
 
@@ -82,14 +83,14 @@ class Arrangement:
             rows = np.arange(total) - np.repeat(first - low, count)
             keys.append(index)
             runs.append(np.full(total, ordinal, np.int32))
-            tables.append(table.select(list(columns)).take(pa.array(rows)))
+            tables.append(widened(table.select(list(columns)).take(pa.array(rows))))
         if not tables:
             none = np.empty(0, np.int64)
             return Hits(none, none.astype(np.int32), empty.empty_table())
         return Hits(np.concatenate(keys), np.concatenate(runs), pa.concat_tables(tables))
 
     def _opened(self, path: str) -> pa.Table:
-        table = open_run(path)
+        table = stored_run(path)
         return table if self._arranged is None or HASH in table.column_names else self._arranged(table)
 
 

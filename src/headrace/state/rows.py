@@ -106,7 +106,7 @@ def _settled(array: pa.Array) -> pa.Array:
         return _one_nan(array)
     if pa.types.is_struct(arrow):
         children = [_settled(child) for child in array.flatten()]  # what lies under a NULL struct becomes NULL
-        return pa.Array.from_buffers(arrow, len(array), [_bitmap(array)], children=children)
+        return pa.Array.from_buffers(arrow, len(array), [bitmap(array)], children=children)
     offsets, entries = _entries(array)
     entries = _settled(entries)
     if pa.types.is_map(arrow) and len(entries):
@@ -114,7 +114,7 @@ def _settled(array: pa.Array) -> pa.Array:
         order = np.lexsort((row_codes([entries.field(0)]), owner))
         entries = entries.take(pa.array(order))
     width = np.int64 if pa.types.is_large_list(arrow) else np.int32
-    buffers = [_bitmap(array), pa.py_buffer(offsets.astype(width))]
+    buffers = [bitmap(array), pa.py_buffer(offsets.astype(width))]
     return pa.Array.from_buffers(arrow, len(array), buffers, children=[entries])
 
 
@@ -125,7 +125,7 @@ def _one_nan(array: pa.Array) -> pa.Array:
     if not nan.any():
         return array
     one = np.where(nan, bits.dtype.type(quiet), bits)
-    return pa.Array.from_buffers(array.type, len(array), [_bitmap(array), pa.py_buffer(one)])
+    return pa.Array.from_buffers(array.type, len(array), [bitmap(array), pa.py_buffer(one)])
 
 
 def _is_list(arrow: pa.DataType) -> bool:
@@ -143,15 +143,15 @@ def _entries(array: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     return offsets, array.flatten()
 
 
-def _valid(array: pa.Array) -> npt.NDArray[np.bool_] | None:
+def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
     """Which slots hold a value; None for all of them."""
     if array.null_count == 0:
         return None
     return _bits(array.buffers()[0], array.offset, len(array))
 
 
-def _bitmap(array: pa.Array) -> pa.Buffer | None:
-    valid = _valid(array)
+def bitmap(array: pa.Array) -> pa.Buffer | None:
+    valid = validity(array)
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -180,7 +180,7 @@ def _keys(array: pa.Array) -> list[Array]:
     arrow = array.type
     if pa.types.is_null(arrow):
         return []
-    valid = _valid(array)
+    valid = validity(array)
     if pa.types.is_struct(arrow):
         keys = [key for child in array.flatten() for key in _keys(child)]
     elif pa.types.is_boolean(arrow):

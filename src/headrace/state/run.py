@@ -15,11 +15,13 @@ from zlib_ng import zlib_ng
 
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
+from headrace.state.narrow import narrowed, widened
 from headrace.state.phases import MERGE, WRITE, passed, timed
 from headrace.state.rows import consolidate
 
 HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never decides equality
 OPEN_RUNS = 512
+NARROW_BYTES = 1 << 20  # a smaller run is soon merged into another
 BLOCK = 256 << 10  # bytes with a sum of their own: 32 bytes of sums a megabyte
 SUM_DIGITS = 8
 STRETCH = 32 << 20  # bytes that are merged at a time
@@ -32,12 +34,15 @@ _open: OrderedDict[str, pa.Table] = OrderedDict()
 def write_run(path: Path, table: pa.Table) -> None:
     """Write ``table`` (sorted by ``_h``) as one record batch, under a temporary name first: all of it or nothing.
 
-    An ``OSError`` names the file, which Arrow's own does not: from a task only its text arrives.
+    A large one of which no column but ``_h`` is searched has narrow columns, see ``stored_run``. An ``OSError`` names
+    the file, which Arrow's own does not: from a task only its text arrives.
     """
     passed(table.num_rows)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     table = table.combine_chunks()
     known = {_COPIES: str(int(column(table, WEIGHT).sum())).encode()} if WEIGHT in table.column_names else None
+    if table.nbytes >= NARROW_BYTES and {n for n in table.column_names if n.startswith("_")} == {HASH, WEIGHT}:
+        table = narrowed(table, without=HASH)
     try:
         with pa.OSFile(str(temporary), "wb") as out, pa.ipc.new_file(out, table.schema, metadata=known) as writer:
             writer.write_table(table)
@@ -111,13 +116,19 @@ def copies(path: str) -> int:
 
 def is_sorted(path: str) -> bool:
     """Whether the rows of a run have hashes and are sorted by them: they are as they came else."""
-    return HASH in open_run(path).column_names
+    return HASH in stored_run(path).column_names
 
 
 def open_run(path: str) -> pa.Table:
-    """The rows of a run, mapped; open runs are kept by path, as a run never changes.
+    """The rows of a run; in memory where its columns are narrow, else mapped. Raises as ``stored_run`` does."""
+    return widened(stored_run(path))
 
-    Raises ``HeadraceError`` (state.missing): a file that is gone is a fault, never empty state.
+
+def stored_run(path: str) -> pa.Table:
+    """The rows of a run, mapped, as they are written: for ``widened``, after what is needed of them has been taken.
+
+    Open runs are kept by path, as a run never changes. Raises ``HeadraceError`` (state.missing): a file that is gone
+    is a fault, never empty state.
     """
     known = _open.get(path)
     if known is not None:
@@ -153,7 +164,7 @@ def column(table: pa.Table, name: str) -> np.ndarray:
 
 @timed(MERGE)
 def merge(tables: list[pa.Table]) -> pa.Table:
-    """One run of several: sorted by hash, weights of equal rows added, zeros dropped.
+    """One run of several, stored ones too: sorted by hash, weights of equal rows added, zeros dropped.
 
     Only rows that share their hash with a negative weight can cancel, so only those are compared in full.
     Rows of which some have no hash stay as they came, and have none. Memory: twice that of the result.
@@ -171,7 +182,7 @@ def _stretches(tables: list[pa.Table]) -> Iterator[list[pa.Table]]:
     cuts = np.unique(column(largest, HASH)[places])
     ends = [np.r_[0, np.searchsorted(column(table, HASH), cuts), table.num_rows] for table in tables]
     for at in range(len(cuts) + 1):
-        yield [t.slice(e[at], e[at + 1] - e[at]) for t, e in zip(tables, ends, strict=True)]
+        yield [widened(t.slice(e[at], e[at + 1] - e[at])) for t, e in zip(tables, ends, strict=True)]
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:
@@ -193,5 +204,5 @@ def _merged(tables: list[pa.Table]) -> pa.Table:
 
 def _unsorted(tables: list[pa.Table]) -> pa.Table:
     names = [name for name in tables[0].column_names if name == WEIGHT or not name.startswith("_")]
-    table = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
+    table = pa.concat_tables([widened(table.select(names)) for table in tables]).combine_chunks()
     return consolidate(table) if table.num_rows and (column(table, WEIGHT) < 0).any() else table

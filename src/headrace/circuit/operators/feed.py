@@ -14,8 +14,9 @@ from headrace.circuit.flow import CHANGE, INSTANT, Flow, fields
 from headrace.circuit.task import batches, current, partition
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
+from headrace.state.narrow import widened
 from headrace.state.rows import row_codes
-from headrace.state.run import open_run
+from headrace.state.run import open_run, stored_run
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -42,13 +43,13 @@ class ReadFeed:
             if part == 0:
                 yield from batches(self.renamed(rows.filter(pc.not_equal(rows[WEIGHT], 0))))
         for path in self.paths(step.feeds):
-            table = open_run(path)
+            table = stored_run(path)
             first = table.num_rows * part // self.partitions
             last = table.num_rows * (part + 1) // self.partitions
             if first < last:
                 rows = table.slice(first, last - first)
                 for others in left_out:
-                    rows = lacking(rows, others)
+                    rows = lacking(widened(rows), others)
                 yield from batches(self.renamed(rows, whole=step.whole))
 
     def paths(self, feeds: Mapping[str, Sequence[str]]) -> list[str]:
@@ -59,8 +60,9 @@ class ReadFeed:
 
     def renamed(self, table: pa.Table, *, whole: bool = False) -> pa.Table:
         """``whole``: the instants are those of the steps in which the rows came."""
-        columns = [table[f"c{o}"].cast(to_arrow(t)) for o, t in zip(self.ordinals, self.types, strict=True)]
         told = INSTANT in table.column_names and not whole
+        table = widened(table.select([*{f"c{o}": None for o in self.ordinals}, WEIGHT, *([INSTANT] if told else [])]))
+        columns = [table[f"c{o}"].cast(to_arrow(t)) for o, t in zip(self.ordinals, self.types, strict=True)]
         instants = table[INSTANT] if told else pa.array(np.ones(table.num_rows, np.int32))
         names = [f"c{i}" for i in range(len(columns))]
         return pa.table([*columns, table[WEIGHT], instants], names=[*names, WEIGHT, INSTANT])
