@@ -4,7 +4,8 @@ python -m benchmarks.tpch.cost [--scale 1] [--shares 0.0001 0.001 0.01] [--steps
 
 All views are one pipeline, defined over filled tables; each step then takes one refresh transaction that changes such
 a share of all rows. Spark and DuckDB compute the queries over Parquet files of the same rows, each in a process of its
-own, as they come and warm: the best of three rounds counts. At the end every view is held to Spark batch; the exit
+own, as they come and warm: the best of three rounds counts. A view's first contents are timed beside those of another
+one, a query alone. At the end every view is held to Spark batch; the exit
 status is 1 when one differs. One JSON line for the load, one for each share, one for the state.
 """
 
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.bench import Memory, processor_seconds, report, size_of
@@ -43,7 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables = generate(chosen.scale, folder / "rows")
-        anew = {engine: batch(folder / "rows", engine, chosen.memory) for engine in ENGINES}
+        before = {engine: batch(folder / "rows", engine, chosen.memory) for engine in ENGINES}
         settings = Settings(driver_memory=chosen.memory)
         spark = open_session(settings)
         held = Held(spark, folder / "held", relations(tables), QUERIES, settings)
@@ -56,13 +58,18 @@ def main() -> int:
             busy = processor_seconds()
             built = held.define()
             busy = processor_seconds() - busy
+            loaded = {e["view"]: e["seconds"] for e in held.events if e["event"] == "view.built"}
+            spark_cold_s, spark_busy = before["spark"].rounds[0]
+            to_spark = {view: round(seconds / before["spark"].cold[view], 2) for view, seconds in loaded.items()}
+            slowest = max(to_spark, key=lambda view: to_spark[view])
             report(
                 benchmark="tpch load", scale=chosen.scale, rows=sum(rows.num_rows for rows in tables.values()),
                 append_s=round(appended, 1), define_s=round(built, 1), define_processor_s=round(busy, 1),
-                spark_cold_s=anew["spark"][0][0], spark_cold_processor_s=anew["spark"][0][1],
-                spark_warm_s=min(anew["spark"])[0], duckdb_s=min(anew["duckdb"])[0],
-                define_to_spark_cold=round(built / anew["spark"][0][0], 2),
-                view_s={e["view"]: e["seconds"] for e in held.events if e["event"] == "view.built"},
+                spark_cold_s=spark_cold_s, spark_cold_processor_s=spark_busy,
+                spark_warm_s=min(before["spark"].rounds)[0], duckdb_s=min(before["duckdb"].rounds)[0],
+                define_to_spark_cold=round(built / spark_cold_s, 2), view_s=loaded, view_to_spark_cold=to_spark,
+                median_view_to_spark_cold=statistics.median(to_spark.values()),
+                most_view_to_spark_cold=to_spark[slowest], slowest_view=slowest,
             )  # fmt: skip
             steps = [(share, *refreshed(held, chosen.seed, share, chosen.steps)) for share in chosen.shares]
             held.maintainer.checkpoint()
@@ -72,7 +79,7 @@ def main() -> int:
         spark.stop()
         anew = {engine: batch(folder / "held", engine, chosen.memory) for engine in ENGINES}
         ended = sum(file.stat().st_size for file in (folder / "held").glob("*.parquet"))
-    best = {engine: min(rounds) for engine, rounds in anew.items()}
+    best = {engine: min(found.rounds) for engine, found in anew.items()}
     for share, changes, seconds, busy in steps:
         report(
             benchmark="tpch refresh", scale=chosen.scale, share=share, steps=chosen.steps, changes=changes,
@@ -104,11 +111,20 @@ def refreshed(held: Held, seed: int, share: float, steps: int) -> tuple[int, flo
     return round(changes), seconds, busy
 
 
-def batch(folder: Path, engine: str, memory: str) -> list[tuple[float, float]]:
-    """The seconds of each round, of the clock and of a processor, by a process of its own."""
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """``rounds``: the seconds of each, of the clock and of a processor; ``cold``: each query in the first of them."""
+
+    rounds: list[tuple[float, float]]
+    cold: dict[str, float]
+
+
+def batch(folder: Path, engine: str, memory: str) -> Anew:
+    """The queries over the tables of a folder, by a process of its own."""
     command = [sys.executable, "-m", "benchmarks.tpch.batch", "--data", str(folder), "--engine", engine]
     done = subprocess.run([*command, "--memory", memory], check=True, stdout=subprocess.PIPE, text=True)
-    return [(seconds, busy) for seconds, busy in json.loads(done.stdout.splitlines()[-1])["rounds"]]
+    said = json.loads(done.stdout.splitlines()[-1])
+    return Anew([(seconds, busy) for seconds, busy in said["rounds"]], said["cold"])
 
 
 if __name__ == "__main__":
