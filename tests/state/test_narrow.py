@@ -121,8 +121,11 @@ def test_large_runs_are_stored_narrow_and_read_as_written(tmp_path: Path) -> Non
     ]  # fmt: skip
     assert [t.equals(w) for t, w in zip(Arrangement(paths, "").all(), (small, one, other), strict=True)] == [True] * 3
     merged = merge([stored_run(path) for path in paths])
-    assert merged.equals(merge([small, one, other]))
+    assert merged.nbytes < 0.7 * (one.nbytes + small.nbytes)
+    assert widened(merged).equals(merge([small, one, other]))
     assert merged.num_rows == (1 << 15) + 100 + (1 << 15)
+    write_run(tmp_path / "merged.arrow", merged)
+    assert open_run(str(tmp_path / "merged.arrow")).equals(widened(merged))
 
 
 @pytest.mark.parametrize("name", ["_o", "_i"])

@@ -7,6 +7,7 @@ schema's metadata has the columns' own types.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,31 +28,78 @@ _TEXT_MAX = 1 << 30  # bytes: what is narrow must be one array when it is read
 
 def narrowed(table: pa.Table, without: str) -> pa.Table:
     """The rows with narrow columns, for ``widened``; all but one, which stays what it is. Work: some passes."""
-    table = table.combine_chunks()
+    full, table = _full(table), table.combine_chunks()
     arrays = [
         column if name == without or column.num_chunks != 1 else _narrow(column.chunk(0))
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    if all(array.type == field.type for array, field in zip(arrays, table.schema, strict=True)):
-        return table
-    fields = [pa.field(field.name, array.type) for field, array in zip(table.schema, arrays, strict=True)]
-    full = table.schema.serialize().to_pybytes()
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {_FULL: full}))
+    return _marked(arrays, full)
 
 
 def widened(table: pa.Table) -> pa.Table:
     """The rows with columns of their own types. ``table``: some rows and columns of what ``narrowed`` made, or any
     other, which is given back as it is. Work: follows the rows."""
-    metadata = table.schema.metadata
-    if metadata is None or _FULL not in metadata:
+    if not _is_narrow(table.schema):
         return table
-    full = _schema(metadata[_FULL])
-    fields = [full.field(name) for name in table.column_names]
-    arrays = [
-        pa.chunked_array([_wide(chunk, field.type) for chunk in column.chunks], field.type)
-        for field, column in zip(fields, table.columns, strict=True)
+    full = _full(table)
+    return pa.Table.from_arrays([_as(column, full.field(n).type) for n, column in _named(table)], schema=full)
+
+
+def alike(tables: Sequence[pa.Table], wide: str) -> tuple[list[pa.Table], pa.Schema]:
+    """The tables, narrow if some of them are, and the schema of the narrowest columns in which all of them have room:
+    for ``formed``. One column, ``wide``, has its own type. Of equal forms values are equal, their order is not asked
+    for: so rows are compared and moved as they are stored."""
+    if not any(_is_narrow(table.schema) for table in tables):
+        return list(tables), tables[0].schema
+    tables, full = [narrowed(table, wide) for table in tables], _full(tables[0])
+    types = [
+        field.type if field.name == wide else _common([t.schema.field(field.name).type for t in tables], field.type)
+        for field in full
     ]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, full.metadata))
+    return tables, _marked([pa.array([], t) for t in types], full).schema
+
+
+def formed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Some rows of a table in the forms that ``alike`` found. Work: follows the rows."""
+    arrays = [_as(column, schema.field(name).type) for name, column in _named(table)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _is_narrow(schema: pa.Schema) -> bool:
+    return schema.metadata is not None and _FULL in schema.metadata
+
+
+def _full(table: pa.Table) -> pa.Schema:
+    """The schema of the table's columns as they are read; its own, where nothing is narrow."""
+    schema = table.schema
+    if not _is_narrow(schema):
+        return schema
+    full = _schema(schema.metadata[_FULL])
+    return full if full.names == schema.names else pa.schema([full.field(n) for n in schema.names], full.metadata)
+
+
+def _named(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    return zip(table.column_names, table.columns, strict=True)
+
+
+def _marked(arrays: Sequence[pa.Array | pa.ChunkedArray], full: pa.Schema) -> pa.Table:
+    """A table of these columns that says what they are read as, where some are narrow."""
+    if all(array.type == field.type for array, field in zip(arrays, full, strict=True)):
+        return pa.Table.from_arrays(arrays, schema=full)
+    fields = [pa.field(field.name, array.type) for field, array in zip(full, arrays, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {_FULL: full.serialize().to_pybytes()}))
+
+
+def _common(types: Sequence[pa.DataType], full: pa.DataType) -> pa.DataType:
+    if len(set(types)) == 1 and not pa.types.is_dictionary(types[0]):
+        return types[0]
+    return max(types, key=lambda t: t.bit_width) if all(t in _INTEGERS for t in types) else full
+
+
+def _as(column: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if column.type == wanted:
+        return column
+    return pa.chunked_array([_wide(chunk, wanted) for chunk in column.chunks], wanted)
 
 
 @lru_cache(maxsize=256)

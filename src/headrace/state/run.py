@@ -15,7 +15,7 @@ from zlib_ng import zlib_ng
 
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
-from headrace.state.narrow import narrowed, widened
+from headrace.state.narrow import alike, formed, narrowed, widened
 from headrace.state.phases import MERGE, WRITE, passed, timed
 from headrace.state.rows import consolidate
 
@@ -164,17 +164,17 @@ def column(table: pa.Table, name: str) -> np.ndarray:
 
 @timed(MERGE)
 def merge(tables: list[pa.Table]) -> pa.Table:
-    """One run of several, stored ones too: sorted by hash, weights of equal rows added, zeros dropped.
+    """One run of several: sorted by hash, weights of equal rows added, zeros dropped. Stored if some of them are.
 
     Only rows that share their hash with a negative weight can cancel, so only those are compared in full.
     Rows of which some have no hash stay as they came, and have none. Memory: twice that of the result.
     """
     if any(HASH not in table.column_names for table in tables):
         return _unsorted(tables)
-    return pa.concat_tables(map(_merged, _stretches(tables))).combine_chunks()
+    return pa.concat_tables(map(_merged, _stretches(*alike(tables, wide=WEIGHT)))).combine_chunks()
 
 
-def _stretches(tables: list[pa.Table]) -> Iterator[list[pa.Table]]:
+def _stretches(tables: list[pa.Table], form: pa.Schema) -> Iterator[list[pa.Table]]:
     """The rows of sorted tables, all that share a hash together, about ``STRETCH`` bytes at a time."""
     number = 1 + sum(table.nbytes for table in tables) // STRETCH
     largest = max(tables, key=lambda table: table.num_rows)
@@ -182,7 +182,7 @@ def _stretches(tables: list[pa.Table]) -> Iterator[list[pa.Table]]:
     cuts = np.unique(column(largest, HASH)[places])
     ends = [np.r_[0, np.searchsorted(column(table, HASH), cuts), table.num_rows] for table in tables]
     for at in range(len(cuts) + 1):
-        yield [widened(t.slice(e[at], e[at + 1] - e[at])) for t, e in zip(tables, ends, strict=True)]
+        yield [formed(t.slice(e[at], e[at + 1] - e[at]), form) for t, e in zip(tables, ends, strict=True)]
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:
