@@ -21,7 +21,7 @@ from headrace.circuit.task import Step
 from headrace.engine.compile import Compiled
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program
-from headrace.engine.step import CircuitFailed, Stepper
+from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.engine.unroll import by_loop, in_turn, inputs_of, levels_before, named, waits
 from headrace.log.read import LogReader
 from headrace.model.definition import Settings
@@ -32,6 +32,7 @@ from headrace.state.rows import consolidate, difference
 from headrace.state.run import checksums, open_run, stored_run, write_run
 
 INSTANT = "_i"
+STEPS_A_TASK = 4  # rows that a task of a first step has in memory at most, in large steps of the project
 Bases = dict[str, tuple[list[str], int]]  # feed -> files with all of it, and their rows
 
 
@@ -62,8 +63,8 @@ class Backfill:
         refs = [r for r in self.reader.refs(0, upto) if circuit.name in r.rows]
         if not refs:
             return []
-        wide = sum(r.rows[circuit.name] for r in refs) >= wide_rows
-        result = self.stepper(circuit).start(circuit, number, upto, {}, wide=wide)
+        rows = sum(r.rows[circuit.name] for r in refs)
+        result = self.first(circuit, rows, number, upto, {}, wide_rows)
         self.kept.add(result.runs)
         return result.refused
 
@@ -87,9 +88,8 @@ class Backfill:
             due = not waits(circuit.name) or not known.keys().isdisjoint(levels_before(circuit.name, circuit.inputs))
             if due and circuit.name not in bases:
                 rows = sum(rows_of(p) for feed in circuit.inputs for p in known.get(feed, ()))
-                stepper = self.stepper(circuit, filled=there)
                 try:
-                    result = stepper.start(circuit, number, upto, known, wide=rows >= wide_rows)
+                    result = self.first(circuit, rows, number, upto, known, wide_rows, filled=there)
                 except CircuitFailed as failure:
                     if len(chain) == 1:
                         raise
@@ -112,11 +112,22 @@ class Backfill:
         """The description of a first step over these contents."""
         return Step(str(self.folder / "log"), [], 0, upto, "one", dict(self.kept.beside), dict(feeds), True, "")
 
-    def stepper(self, *circuits: Circuit, filled: Iterable[str] = ()) -> Stepper:
-        """For these circuits alone, which leave the arrangements alone that are ``filled``."""
+    def first(
+        self, circuit: Circuit, rows: int, number: int, upto: int, feeds: dict[str, list[str]], wide_rows: int,
+        filled: Iterable[str] = (),
+    ) -> Result:  # fmt: skip
+        """A circuit's first step, over so many rows. A task has its part of them in memory: there are as many tasks as
+        it takes, and circuits that else do without dealing out their rows, in one task with all of them, do it."""
+        stepper = self.stepper(circuit, filled=filled, tasks=-(-rows // (STEPS_A_TASK * self.settings.step_rows)))
+        return stepper.start(circuit, number, upto, feeds, wide=rows >= wide_rows or stepper.frames.deal_all)
+
+    def stepper(self, *circuits: Circuit, filled: Iterable[str] = (), tasks: int = 0) -> Stepper:
+        """For these circuits alone, which leave the arrangements alone that are ``filled``. ``tasks``: at least."""
         log, state, partitions = self.folder / "log", self.folder / "state", self.settings.partitions
-        program, counting = Program(circuits), self.counting
-        return Stepper(self.spark, program, log, self.kept, state, partitions, filled, counting=counting)
+        program, counting, most = Program(circuits), self.counting, max(partitions, tasks)
+        stepper = Stepper(self.spark, program, log, self.kept, state, most, filled, counting=counting)
+        stepper.frames.deal_all |= tasks > partitions
+        return stepper
 
     def caught_up(self, record: ViewRecord, number: int, paths: list[str], instant: int = 1) -> Output:
         """The delta of step ``number`` that takes a view from where it stood to ``paths``: to a sink, one more step."""

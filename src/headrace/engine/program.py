@@ -155,7 +155,7 @@ def stateless(circuit: Circuit) -> bool:
 class Frames:
     """Builds the circuits of a program as DataFrames; fixes which circuit writes which arrangement."""
 
-    deal_all = False  # whether wide steps deal out the rows of every circuit, as tests of that shape want
+    deal_all = False  # whether wide steps deal out the rows of every circuit
 
     def __init__(
         self, spark: SparkSession, program: Program, read_range: ReadRange, partitions: int, filled: Iterable[str] = (),

@@ -1,0 +1,88 @@
+"""Goal: first contents of more rows than a task may have in memory are made by as many tasks as it takes, and are the
+same. Method: step_rows of 100 over 3,000 rows and their changes. Oracles: Spark batch; the same in one task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_case import Case, Running, running
+
+from headrace.circuit.build import TABLE
+
+TABLES = {
+    "orders": {"columns": {"id": "bigint", "customer": "bigint", "amount": "decimal(12,2)"}, "key": "id"},
+    "customers": {"columns": {"id": "bigint", "name": "string"}, "key": "id"},
+    "clicks": {"columns": {"page": "string", "seen": "bigint"}},
+}
+VIEWS = {
+    "copied": "select id, amount * 2 twice from orders where amount > 3",
+    "by_customer": "select c.name, count(*) n, sum(o.amount) total from orders o join customers c on c.id = o.customer"
+    " group by c.name",
+    "best": "select id, customer, amount from (select *, row_number() over (partition by customer order by amount desc, id)"
+    " r from orders) where r <= 2",
+    "pages": "select page, count(distinct seen) n, max(seen) last from clicks group by page",
+    "missing": "select c.id from customers c left anti join orders o on o.customer = c.id",
+    "all_of_it": "select count(*) n, sum(total) s from by_customer",
+}
+ROWS = 3_000
+
+
+def transactions() -> Iterator[dict[str, Any]]:
+    yield {"customers": {"insert": [[n, f"name {n}"] for n in range(60)]}}
+    for first in range(0, ROWS, 500):
+        orders = [[n, n * 7 % 50, f"{n % 900}.25"] for n in range(first, first + 500)]
+        yield {
+            "orders": {"insert": orders},
+            "clicks": {"insert": [[f"p{n % 40}", n % 11] for n in range(first, first + 500)]},
+        }
+    yield {"orders": {"delete": [[n] for n in range(0, 200, 3)], "update": [{"id": 1, "customer": 55}]}}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Running]:
+    case = Case("large", TABLES, VIEWS, (), {view: Counter() for view in VIEWS}, 0, "")
+    with running(case, tmp_path / "large") as made:
+        made.define({})
+        made.push(*transactions())
+        yield made
+
+
+def test_first_contents_beyond_a_task_are_those_of_one(project: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, written = project.pipeline.maintainer.kept, list[Path]()
+    add = kept.add
+
+    def noted(files: Iterable[Path]) -> None:
+        written.extend(given := list(files))
+        add(given)
+
+    monkeypatch.setattr(kept, "add", noted)
+
+    def rows(arrangement: str) -> list[int]:
+        """Of each run that the tasks of a first step wrote."""
+        names = [path.stem.split("~") for path in written]
+        return [int(name[3]) for name in names if name[0] == arrangement]
+
+    project.define(VIEWS)
+    alone = project.all_contents()
+    assert rows(TABLE + "orders") == [ROWS - 67]
+    project.define({})
+    written.clear()
+    backfill = project.pipeline.maintainer.backfill
+    backfill.settings = replace(backfill.settings, step_rows=100)
+    project.define(VIEWS)
+    orders = rows(TABLE + "orders")
+    assert len(orders) == 8 and sum(orders) == ROWS - 67 and max(orders) < 450
+    others = Counter(path.name.split("~")[0] for path in written)
+    assert len([name for name, tasks in others.items() if tasks >= 8]) >= 4, others
+    assert project.all_contents() == alone
+    assert sum(alone["copied"].values()) > 2_900 and len(alone["best"]) == 101
+    project.verify()
+    project.push({"orders": {"delete": [[5]], "insert": [[9_000, 3, "17.00"]]}})
+    project.step()
+    project.verify()
