@@ -1,7 +1,7 @@
 """`headrace profile`: what it asks, what it prints, and what it says when it cannot.
 
-Method: the installed command beside a control server in this process whose profiles are fixed; in the place of py-spy a
-script that says what py-spy says.
+Method: the installed command beside a control server in this process whose profiles are fixed; py-spy itself draws a
+program, and for what it seldom does a script in its place says what it says.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -129,6 +130,25 @@ trap 'echo "<svg/>" > "$2"; exit 0' INT
 echo "py-spy> Sampling process 200 times a second for 41 seconds. Press Control-C to exit."
 for n in $(seq 600); do sleep 0.05; done
 """
+
+
+def test_py_spy_draws_what_a_process_does(tmp_path: Path) -> None:
+    program, drawn = tmp_path / "busy.py", tmp_path / "f.svg"
+    program.write_text(
+        "def adding_up():\n    while True:\n        sum(range(1000))\n\nprint('on', flush=True)\nadding_up()\n"
+    )
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE) as busy:
+        try:
+            assert busy.stdout is not None and busy.stdout.readline() == b"on\n"
+            with flame.recorded(busy.pid, drawn, 10.0):
+                time.sleep(1.0)
+        except HeadraceError as error:
+            if "may not look into" in error.what:
+                pytest.skip(error.why)
+            raise
+        finally:
+            busy.kill()
+    assert f"adding_up ({program.name}:" in drawn.read_text()
 
 
 def test_a_flame_graph_is_drawn_while_the_steps_run(tools: Path, tmp_path: Path) -> None:
