@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from pygwire.messages import CancelRequest
+from pygwire.messages import Bind, CancelRequest, Execute, Flush, Parse, PasswordMessage, StartupMessage, Sync
 
 from headrace.api.postgres.reading import Asker
 from headrace.api.postgres.server import PostgresServer
@@ -231,6 +231,73 @@ def test_a_token_that_was_revoked_opens_nothing_more_within_its_connection(views
             failing("28P01", holder, "MOVE 1 IN kept")
             with pytest.raises(psycopg.Error, match="revoked"):
                 list(parts)
+
+
+def _revoked() -> Any:
+    raise HeadraceError("access.token", "the token was revoked")
+
+
+def _narrowed() -> Any:
+    return lambda relation: relation != "sums"
+
+
+def until(client: socket.socket, end: bytes) -> bytes:
+    """What the server answers until that is in it."""
+    answer = b""
+    while end not in answer:
+        part = client.recv(65_536)
+        assert part, answer
+        answer += part
+    return answer
+
+
+@pytest.mark.parametrize(("after", "state"), [(_revoked, "28P01"), (_narrowed, "42501")])
+def test_what_was_begun_gives_no_more_rows_once_they_may_not_be_read(views: Views, after: Any, state: str) -> None:
+    """A portal that is suspended, a cursor, a COPY and a subscription under way; what reads another view goes on."""
+    reach: list[Any] = [lambda: lambda relation: True]
+    suspended = b"s\0\0\0\x04"
+    with (
+        serving(views, lambda user, *_: Asker(user, lambda: reach[-1](), lambda: ANYONE, "")) as served,
+        socket.create_connection(served.address, timeout=20) as raw,
+        connect(served, password="x", autocommit=True) as holder,
+        connect(served, password="x", autocommit=True) as copier,
+        connect(served, password="x", autocommit=True) as follower,
+        copier.cursor().copy("COPY (SELECT n FROM sums, range(1000000)) TO STDOUT") as copying,
+        follower.cursor().copy("COPY (SUBSCRIBE sums) TO STDOUT") as following,
+    ):
+        raw.sendall(StartupMessage(params={"user": "ada"}).to_wire() + PasswordMessage(password="x").to_wire())
+        for portal, view in (("p", "sums"), ("q", "others")):
+            raw.sendall(
+                b"".join(
+                    message.to_wire()
+                    for message in (
+                        Parse(statement=portal, query=f"SELECT id FROM {view}, range(3) ORDER BY id"),
+                        Bind(portal=portal, statement=portal), Execute(portal=portal, max_rows=1), Flush(),
+                    )
+                )
+            )  # fmt: skip
+            assert until(raw, suspended).count(b"D\0\0\0\x0b\0\x01") == 1  # one row, of one column of one letter
+        holder.execute("DECLARE kept CURSOR WITH HOLD FOR SELECT id FROM sums")
+        assert len(holder.execute("FETCH 1 FROM kept").fetchall()) == 1
+        next(iter(following))
+        next(iter(copying))
+        reach.append(after)
+        began = time.monotonic()
+        again = Execute(portal="p", max_rows=1).to_wire()
+        if state == "42501":
+            raw.sendall(Execute(portal="q", max_rows=1).to_wire() + Flush().to_wire())
+            assert until(raw, suspended).startswith(b"D")
+        raw.sendall(again + Sync().to_wire())
+        answer = until(raw, b"Z\0\0\0\x05")
+        assert answer.startswith(b"E") and f"C{state}\0".encode() in answer and b"D\0\0\0\x0b" not in answer
+        failing(state, holder, "FETCH 1 FROM kept")
+        failing(state, holder, "MOVE 1 IN kept")
+        for copy in (following, copying):
+            with pytest.raises(psycopg.Error) as ended:
+                for _ in copy:
+                    pass
+            assert ended.value.sqlstate == state
+        assert time.monotonic() - began < 6
 
 
 def test_there_are_so_many_connections_and_no_more(views: Views) -> None:

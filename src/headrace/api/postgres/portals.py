@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,11 +19,13 @@ from pygwire.messages import (
 )
 
 from headrace.api.postgres import rows
-from headrace.api.postgres.reading import ResultColumn
+from headrace.api.postgres.reading import Asker, ResultColumn
 from headrace.api.postgres.statements import Copy
 from headrace.api.postgres.types import TEXT
 from headrace.api.postgres.wire import Wire
 from headrace.model.errors import HeadraceError
+
+ASKED_S = 1.0  # between two looks whether the client may still read what it is being sent
 
 Check = Callable[[], None]  # raises when the statement was canceled
 
@@ -33,6 +36,10 @@ class Source(Protocol):
     @property
     def columns(self) -> Sequence[ResultColumn]:
         """Known before the first row."""
+
+    @property
+    def reads(self) -> Collection[str]:
+        """Views and tables whose rows these are."""
 
     def batches(self, forms: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows in parts; an empty part: send what there is now."""
@@ -45,6 +52,8 @@ class Source(Protocol):
 
 class Told:
     """Rows that are at hand: text columns."""
+
+    reads = ()
 
     def __init__(self, columns: Sequence[ResultColumn], values: Sequence[Sequence[str | None]]) -> None:
         self.columns = columns
@@ -63,14 +72,18 @@ class Told:
 
 
 class Portal:
-    """A source in the forms that were asked for. ``tag`` goes before the number of rows."""
+    """A source in the forms that were asked for. ``tag`` goes before the number of rows.
 
-    def __init__(self, source: Source, forms: Sequence[int] = (), tag: str = "SELECT") -> None:
+    It outlives the statement that opened it, and one statement can take hours: whether the asker may still read is
+    asked whenever rows are taken, and while they come.
+    """
+
+    def __init__(self, source: Source, asker: Asker, forms: Sequence[int] = (), tag: str = "SELECT") -> None:
         count = len(source.columns)
         if len(forms) not in (0, 1, count) or any(form not in (0, 1) for form in forms):
             raise HeadraceError("psql.protocol", f"{len(forms)} formats for {count} columns")
         self.forms = list(forms) if len(forms) == count else list(forms or (0,)) * count
-        self.source, self.tag = source, tag
+        self.source, self._asker, self.tag = source, asker, tag
         self._kinds = [column.type for column in source.columns]
         self._parts: Iterator[pa.RecordBatch] | None = None
         self._left: pa.RecordBatch | None = None
@@ -137,8 +150,13 @@ class Portal:
         self.source.interrupt()
 
     def take(self, most: int | None) -> Iterator[pa.RecordBatch]:
-        """What follows, cut off after ``most`` rows unless that is 0 or None; what is cut off comes the next time."""
+        """What follows, cut off after ``most`` rows unless that is 0 or None; what is cut off comes the next time.
+
+        Raises ``access.token``, ``access.denied``.
+        """
         most = most or 0
+        self._asker.require(self.source.reads)
+        asked_at = time.monotonic()
         if self._parts is None:
             self._parts = self.source.batches(self.forms)
         wanted = most
@@ -152,6 +170,9 @@ class Portal:
             if most and part.num_rows > wanted:
                 self._left, part = part.slice(wanted), part.slice(0, wanted)
             wanted -= part.num_rows
+            if time.monotonic() - asked_at >= ASKED_S:
+                self._asker.require(self.source.reads)
+                asked_at = time.monotonic()
             yield part
             if most and not wanted:
                 return
@@ -162,7 +183,7 @@ class Fetched:
 
     def __init__(self, cursor: Portal, count: int | None) -> None:
         self._cursor, self._count = cursor, count
-        self.columns = cursor.source.columns
+        self.columns, self.reads = cursor.source.columns, cursor.source.reads
 
     def batches(self, forms: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Raises ``sql.refused`` when other forms are asked for than at the first time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,17 @@ class Asker:
     reaches: Callable[[], Callable[[str], bool]]
     principal: Callable[[], Principal]
     address: str
+
+    def require(self, relations: Collection[str]) -> None:
+        """Raises ``access.token``, and ``access.denied`` once they do not reach one of these any more."""
+        reached = self.reaches()
+        for name in sorted(relations):
+            if not reached(name):
+                raise HeadraceError(
+                    "access.denied", f"'{self.user}' may not read {name} any more",
+                    why="what its token reaches was changed after the statement had begun",
+                    next="an admin makes another token: `headrace token create NAME --grant viewer:PATTERN`",
+                )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,9 @@ class Reader:
 
 
 class Result:
-    """A SELECT that can be fetched; ``columns`` are known before it runs. ``close`` frees what it holds."""
+    """A SELECT that can be fetched; ``columns``, and the views and tables it ``reads``, are known before it runs.
+    ``close`` frees what it holds.
+    """
 
     def __init__(
         self,
@@ -96,12 +109,12 @@ class Result:
         query: Rewritten,
         parameters: Sequence[Any],
         statement: dict[str, Any],
-        of_catalogue: bool,
+        read: Collection[str],
     ) -> None:
-        self._connection = connection
+        self._connection, self.reads = connection, read
         self._relation = self._asked(query.sql, parameters)
         kinds = [types.of_duckdb(kind) for kind in self._relation.types]
-        if of_catalogue:
+        if query.catalogue and not read:
             kinds = [types.of_catalogue(kind) for kind in kinds]
         titles = names(statement, self._relation.columns)
         self.columns = [ResultColumn(title, kind) for title, kind in zip(titles, kinds, strict=True)]
@@ -168,8 +181,8 @@ class Transaction:
         try:
             runs(connection.interrupt)
             statement = parsed(connection, query.sql)
-            of_project = self._provide(connection, statement, query, parameters)
-            return Result(connection, query, parameters, statement, query.catalogue and not of_project)
+            read = self._provide(connection, statement, query, parameters)
+            return Result(connection, query, parameters, statement, read)
         except BaseException:
             connection.close()
             raise
@@ -187,8 +200,8 @@ class Transaction:
     def _provide(
         self, connection: duckdb.DuckDBPyConnection, statement: Mapping[str, Any], query: Rewritten,
         parameters: Sequence[Any],
-    ) -> bool:  # fmt: skip
-        """Make what is read part of the connection; whether it reads a view or table of the project."""
+    ) -> list[str]:  # fmt: skip
+        """Make what is read part of the connection; the views and tables of the project that it reads."""
         known = self._reader.relations(self._asker)
         read, defined = reads(statement)
         wanted = [known[name] for name in sorted(read) if name in known]
@@ -207,7 +220,7 @@ class Transaction:
                 connection.register(name, table)
         elif left := sorted(read - defined - known.keys()):
             raise unknown(left[0], known)
-        return bool(wanted)
+        return [each.name for each in wanted]
 
     def _load(self, relations: Sequence[Described]) -> None:
         views = [each.name for each in relations if each.kind == "view"]

@@ -239,7 +239,7 @@ class Session:
                 next="ROLLBACK, then begin anew",
             )  # fmt: skip
         source, tag = self._source(prepared, statement, bound)
-        return Opened(prepared, bound, Portal(source, forms, tag) if source else None)
+        return Opened(prepared, bound, Portal(source, self._asker, forms, tag) if source else None)
 
     def _source(
         self, prepared: Prepared, statement: statements.Statement | None, bound: Sequence[Any]
@@ -308,9 +308,9 @@ class Session:
         relation = self._reader.known(self._asker, statement.view)
         return Subscription(self._reader, self._folder, relation, statement.contents, self._quiet)
 
-    def _quiet(self) -> bool:
+    def _quiet(self, relation: str) -> bool:
         """Whether a subscription is to end: it was canceled, or nobody listens any more."""
-        self._asker.reaches()
+        self._asker.require([relation])
         return self._cancelling.canceled or self._stopped or self._wire.closed()
 
     def _command(self, opened: Opened) -> None:
@@ -395,7 +395,7 @@ class Session:
             raise HeadraceError("psql.exists", f"there is a cursor '{statement.name}' already")
         self._bounded(self._portals, "cursors")
         result = self._ask(statement.query.tokens, opened.prepared.declared, opened.bound)
-        portal = Portal(result, [int(statement.binary)])
+        portal = Portal(result, self._asker, [int(statement.binary)])
         self._portals[statement.name] = Opened(opened.prepared, opened.bound, portal, statement.hold)
         self._done("DECLARE CURSOR")
 
@@ -414,7 +414,7 @@ class Session:
             source = self._subscribed(statement.source)
         else:
             source = self._ask(statement.source.tokens, opened.prepared.declared, opened.bound)
-        portal = Portal(source)
+        portal = Portal(source, self._asker)
         try:
             with self._running(portal):
                 self._cancelling.runs(portal.interrupt)

@@ -26,18 +26,20 @@ class Subscription:
     """Rows of the view, each with the commit that brought it and how many copies of it come, or go when negative.
     Ends with ``psql.changed`` once the view has other columns: the client was told of these.
 
-    ``over`` is asked now and then whether to end.
+    ``over`` is asked now and then, with the view's name, whether to end.
     """
 
     def __init__(
-        self, reader: Reader, folder: Path, relation: Described, contents: bool, over: Callable[[], bool]
-    ) -> None:
+        self, reader: Reader, folder: Path, relation: Described, contents: bool,
+        over: Callable[[str], bool],
+    ) -> None:  # fmt: skip
         if relation.kind != "view":
             raise HeadraceError(
                 "sql.refused", f"{relation.name} is a table, and views are followed", next="headrace views"
             )
+        self.reads = (relation.name,)
         self._relation, self._reader, self._folder, self._contents = relation, reader, folder, contents
-        self._stop = _Asked(over)
+        self._stop = _Asked(lambda: over(relation.name))
         self.columns = [
             ResultColumn(COMMIT, types.INT8),
             ResultColumn(DIFF, types.INT8),
