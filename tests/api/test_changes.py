@@ -5,12 +5,13 @@ Method: real HTTP, events read by the rules of the standard; oracle: the rows th
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ import orjson
 import pytest
 from served_project import Site, site
 
+from headrace.api.bells import Bells
+from headrace.api.routes.changes import Stream, followed
+from headrace.governance.roles import Role
 from headrace.serve import live as live_module
 from published_view import Published, Rows
 
@@ -48,10 +52,10 @@ class Source:
 
 
 @contextmanager
-def events(running: Site, last_id: str | None = None, query: str = "") -> Iterator[Source]:
+def events(running: Site, last_id: str | None = None, query: str = "", token: str | None = None) -> Iterator[Source]:
     headers = {} if last_id is None else {"Last-Event-ID": last_id}
     with (
-        running.client() as client,
+        running.client(token) as client,
         client.stream("GET", f"/api/views/sums/changes{query}", headers=headers) as response,
     ):
         assert response.status_code == 200 and response.headers["content-type"].startswith("text/event-stream")
@@ -180,3 +184,80 @@ def test_who_follows_is_let_go_when_the_server_ends_and_none_is_left(tmp_path: P
     for thread in threads:
         thread.join()
     assert max(ended) - begin < 1.5 and running.live.readers == 0
+
+
+def test_contents_that_take_long_end_with_the_token_that_asked_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "PART_ROWS", 1)
+    published = Published(tmp_path / "shop")
+    published.step([Rows({(id, 0): 1 for id in range(60_000)})])
+    with site(published.folder) as running:
+        _, token = running.tokens.create("reader", Role.VIEWER)
+        with events(running, token=token) as source:
+            told = iter(source)
+            assert next(told)[0] == "snapshot"
+            running.tokens.revoke("reader")
+            began = time.monotonic()
+            assert not any(each["last"] for _, each in told), "all of the contents came"
+            assert time.monotonic() - began < 2
+        assert none_reads(running)
+
+
+def test_a_client_that_leaves_before_the_first_event_leaves_no_reader(tmp_path: Path) -> None:
+    """While the head of the answer still waits for room, say: nothing has asked for an event yet."""
+    published = Published(tmp_path / "shop")
+    published.step([Rows({(1, 1): 1})])
+
+    async def gone() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def no_room(message: Any) -> None:
+        await asyncio.sleep(60)
+
+    with site(published.folder) as running:
+        reader = running.live.subscribe("sums")
+        stream = Stream(followed(reader, Bells(), "sums", lambda: False), reader)
+        asyncio.run(stream({"type": "http"}, gone, no_room))
+        assert running.live.readers == 0
+
+
+def test_a_fault_within_is_told_as_the_last_event_and_written_down_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Amid changes and at the beginning; of what it says nothing is told; who asks again later goes on."""
+    published, why = Published(tmp_path / "shop"), "no room for the row Ada"
+
+    def fails(*_: Any) -> None:
+        raise OSError(why)
+
+    published.step([Rows({(1, 1): 1})])
+    with site(published.folder) as running:
+        for begun in (True, False):
+            with monkeypatch.context() as broken, ExitStack() as open_streams:
+                if begun:
+                    told = iter(open_streams.enter_context(events(running)))
+                    assert next(told)[0] == "snapshot"
+                broken.setattr(live_module, "weighted", fails)
+                if begun:
+                    published.step([Rows({(2, 2): 1})])
+                else:
+                    told = iter(open_streams.enter_context(events(running)))
+                last = list(told)
+            assert [(kind, each["code"]) for kind, each in last] == [("error", "internal")]
+            assert why not in str(last) and none_reads(running)
+            failed = [record for record in caplog.records if record.exc_info]
+            assert [record.message for record in failed] == ["a stream of changes failed"]
+            assert why in str(failed[0].exc_info)
+            caplog.clear()
+        with events(running, last_id="1") as source:
+            assert next(iter(source))[1]["rows"] == [{"weight": 1, "row": {"id": 2, "n": 2}}]
+
+
+def none_reads(running: Site) -> bool:
+    """Whether all readers were given back, within a moment."""
+    for _ in range(200):
+        if not running.live.readers:
+            return True
+        time.sleep(0.01)
+    return False

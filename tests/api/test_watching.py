@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from served_project import site
@@ -117,6 +118,24 @@ def test_each_step_arrives_once_whatever_ends_the_connection(published: Publishe
         again = next(iter(headrace.watch("sums", url=running.url, token=running.owner, after=30)))
         assert again.kind == "change" and again.commit > 30
     assert "behind" in kinds and kinds.count("change") >= 15
+
+
+def test_a_fault_of_the_server_is_told_and_asked_again(published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+    spelled, lost, faults = live_module.weighted, list[str](), iter([OSError("no room")])
+
+    def fails_once(rows: Any) -> Any:
+        for fault in faults:
+            raise fault
+        return spelled(rows)
+
+    with site(published.folder) as running:
+        source = event_source.EventSource(running.url, "sums", running.owner, 8, lost.append)
+        steps = source.steps(threading.Event())
+        assert next(steps).commit == 9
+        monkeypatch.setattr(live_module, "weighted", fails_once)
+        published.step([Rows({(70, 1): 1})])
+        assert next(steps).changes == [{"weight": 1, "row": {"id": 70, "n": 1}}]
+    assert lost == ["ConnectionError: the request failed by a fault in Headrace"]
 
 
 def test_in_the_folder_the_same_steps(published: Published) -> None:

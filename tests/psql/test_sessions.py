@@ -256,8 +256,12 @@ def test_what_was_begun_gives_no_more_rows_once_they_may_not_be_read(views: View
     """A portal that is suspended, a cursor, a COPY and a subscription under way; what reads another view goes on."""
     reach: list[Any] = [lambda: lambda relation: True]
     suspended = b"s\0\0\0\x04"
+
+    def now() -> Any:
+        return reach[-1]()
+
     with (
-        serving(views, lambda user, *_: Asker(user, lambda: reach[-1](), lambda: ANYONE, "")) as served,
+        serving(views, lambda user, *_: Asker(user, now, lambda: ANYONE, "")) as served,
         socket.create_connection(served.address, timeout=20) as raw,
         connect(served, password="x", autocommit=True) as holder,
         connect(served, password="x", autocommit=True) as copier,

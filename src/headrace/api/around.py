@@ -28,8 +28,7 @@ HEADERS = [
 PAGE, PASSED = (b"x-headrace", b"page"), b"x-headrace-status"
 NO_STORE = (b"cache-control", b"no-store")  # answers hold rows
 
-
-_FAULT = HeadraceError("internal", "the request failed by a fault in Headrace", next="its log says more")
+FAULT = HeadraceError("internal", "the request failed by a fault in Headrace", next="its log says more")
 _STOPPING = HeadraceError("project.not_running", "the project is stopping", next="ask again when it runs")
 _log = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class Around:
             # Its text may hold rows: it is for the log of who runs the project.
             _log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
             if status == 0:
-                await refusal(_FAULT)(scope, receive, sent)
+                await refusal(FAULT)(scope, receive, sent)
         finally:
             route: Any = scope.get("route")
             path = getattr(route, "path_format", "none")

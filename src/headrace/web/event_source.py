@@ -112,6 +112,8 @@ class EventSource:
                 data = value
             elif not name and not value and data:
                 self._after = number
+                if kind == "error":  # a fault within the server, which may have passed when it is asked again
+                    raise ConnectionError(orjson.loads(data)["what"])
                 if kind != "progress":
                     yield _step(kind, orjson.loads(data))
                 kind, data = "", b""

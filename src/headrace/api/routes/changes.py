@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Annotated
 
+import orjson
 from fastapi import APIRouter, Depends, Header, Query
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from headrace.api import asked
+from headrace.api.around import FAULT
 from headrace.api.bells import Bells
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
@@ -26,11 +31,13 @@ PING_S = 15.0  # at most so long nothing is sent: who is in between, or has left
 PIECE_BYTES = 64 << 10  # sent at a time: what a slow reader has not taken is not copied for it
 EVENT_STREAM = "text/event-stream"
 
+_log = logging.getLogger(__name__)
+
 
 @router.get(
     "/views/{name}/changes",
     summary="The contents, then every change as it is published: server-sent events",
-    responses={200: {"content": {EVENT_STREAM: {}}, "description": "snapshot, change, progress and behind"}},
+    responses={200: {"content": {EVENT_STREAM: {}}, "description": "snapshot, change, progress, behind, error"}},
 )
 async def changes(
     who: Who,
@@ -55,29 +62,63 @@ async def changes(
     filters = asked.filters(pairs, asked.CHANGES)
     keep = await run_in_threadpool(project.questions.keeping, relation.name, filters) if filters else None
     reader = await run_in_threadpool(project.live.subscribe, relation.name, since, keep)
-    return stream(followed(reader, project.bells, relation.name, lambda: not who.still(relation.name)))
+    return Stream(followed(reader, project.bells, relation.name, lambda: not who.still(relation.name)), reader)
 
 
-def stream(events: AsyncIterator[bytes]) -> StreamingResponse:
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass it on as it comes
-    return StreamingResponse(events, 200, headers, EVENT_STREAM)
+class Stream(StreamingResponse):
+    """Server-sent events. ``reader`` is given back however it ends: a client may leave before the first of them, when
+    ``events`` has not begun.
+    """
+
+    def __init__(self, events: AsyncGenerator[bytes], reader: Reader) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # proxies pass it on as it comes
+        self._events, self._reader = _told(events), reader
+        super().__init__(self._events, 200, headers, EVENT_STREAM)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._reader:
+            async with aclosing(self._events):
+                await super().__call__(scope, receive, send)
 
 
-async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Until the client leaves, the view is gone, or ``over`` says so, which is asked once a second."""
+async def _told(events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """The events; of a fault within an ``error`` as the last of them, as its status has been sent."""
+    async with aclosing(events):
+        try:
+            async for piece in events:
+                yield piece
+        except HeadraceError:
+            return  # who connects again is told
+        except Exception as error:
+            # Its text may hold rows: it is for the log of who runs the project.
+            _log.error("a stream of changes failed", exc_info=error)
+            yield b"event: error\ndata: %b\n\n" % orjson.dumps(FAULT.as_dict())
+
+
+async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], bool]) -> AsyncGenerator[bytes]:
+    """Until the client leaves, the view is gone, or ``over`` says so, which is asked once a second, also while contents
+    are sent that take longer.
+    """
+    asked_at = time.monotonic()
+
+    async def ended() -> bool:
+        nonlocal asked_at
+        if time.monotonic() - asked_at < PROGRESS_S:
+            return False
+        asked_at = time.monotonic()
+        return await run_in_threadpool(over)
+
     with reader:
-        idle_s, asked_at = 0.0, time.monotonic()
-        while True:
-            if time.monotonic() - asked_at >= PROGRESS_S:
-                if await run_in_threadpool(over):
-                    return
-                asked_at = time.monotonic()
+        idle_s = 0.0
+        while not await ended():
             bell = bells.bell(view)
             try:
                 news = reader.next()
                 if news is None:
                     async for event in iterate_in_threadpool(reader.begin()):
                         for piece in pieces([event]):
+                            if await ended():
+                                return
                             yield piece
                     continue
             except HeadraceError:

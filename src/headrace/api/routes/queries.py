@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import StreamingResponse
 
 from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
@@ -107,14 +106,16 @@ def matches(
 @router.get(
     "/queries/{query}/changes",
     summary="The rows that one matches, then every change of them: server-sent events",
-    responses={200: {"content": {changes.EVENT_STREAM: {}}, "description": "snapshot, change, progress and behind"}},
+    responses={
+        200: {"content": {changes.EVENT_STREAM: {}}, "description": "snapshot, change, progress, behind, error"}
+    },
 )
 def follow(
     who: Who,
     project: Project,
     query: str,
     last_event_id: Annotated[str | None, Header(description="A commit: what was had is to be forgotten")] = None,
-) -> StreamingResponse:
+) -> changes.Stream:
     """Events as of a view's changes. Who comes back gets `behind`, then all that it matches; so does everybody once it
     is changed. Of one that is removed nothing is left: `behind`, an empty snapshot, and the end."""
     from headrace.serve.search.matching import Matched
@@ -124,12 +125,12 @@ def follow(
     found = checked(project.path, stored)
     had = changes.place(last_event_id) if last_event_id else None
     reader = project.live.subscribe(found.view, None, Matched(found.query))
-    return changes.stream(_followed(who, project, stored, found, reader, had))
+    return changes.Stream(_followed(who, project, stored, found, reader, had), reader)
 
 
 async def _followed(
     who: Asking, project: Served, written: StoredQuery | None, stored: StoredQuery, reader: Reader, had: int | None
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Until the client leaves, may not any more, the view is gone, or the query is. ``had``: the commit that it has.
 
     ``written``: the query as its file has it, ``stored``: as it was checked.
