@@ -20,10 +20,15 @@ from pydantic import TypeAdapter
 from served_project import site
 
 from headrace.api import answers, shapes
-from headrace.api.routes import feeds, reads
+from headrace.api.routes import feeds, quarantine, reads
+from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import StepShape
+from headrace.governance.roles import Role
+from headrace.model.schema import Column, Relation
+from headrace.model.transaction import RefusedRow
 from headrace.serve import newest
 from headrace.serve.fitting import Room
+from headrace.state.run import write_run
 from published_view import Published, Versions
 from random_log import RELATIONS, RandomLog, history
 
@@ -342,6 +347,42 @@ def test_changes_of_a_feed_are_told_as_far_as_there_is_room(
     assert [each["commit"] for each in told] == [n for n in range(40, 0, -1) if deltas[n]]
     assert 0 < sum(len(each["changes"]) for each in told) <= 100 // 16
     assert all(each["more"] == (len(each["changes"]) < len(deltas[each["commit"]])) for each in told)
+
+
+def test_of_the_quarantine_as_many_entries_come_as_find_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes, then what a source could not read; what one does not reach takes no room. Oracle: sizes by hand."""
+    published, wide = Published(tmp_path / "shop"), "x" * 1_000
+    catalog = published.catalog
+    for table in ("big", "small"):
+        catalog.put_relation("shop", Relation(table, (Column("id", "bigint"), Column("text", "string")), ("id",)))
+        texts = ["y", wide * 3, "z", wide, wide] if table == "big" else ["a"] * 3
+        head = {"_commit": pa.array([1] * len(texts)), "_place": pa.array(range(1, len(texts) + 1)),
+                "_operation": ["insert"] * len(texts), "_reason": ["no"] * len(texts),
+                "_unchanged": pa.nulls(len(texts), pa.binary())}  # fmt: skip
+        path = published.state / f"{table}.arrow"
+        write_run(path, pa.table({**head, "id": pa.array(range(len(texts))), "text": texts}))
+        catalog.put_set_aside([SetAside(table, 1, str(path), len(texts))])
+    rows = [RefusedRow("small", "1", "no", payload, "json") for payload in (b"{}", wide.encode() * 3, b"[]")]
+    numbers = catalog.keep_refused("shop", rows, 1)
+
+    with site(published.folder) as running:
+        near = running.tokens.create("near", Role.VIEWER, ["small"])[1]
+
+        def told(query: str = "", token: str | None = None) -> tuple[list[str], str]:
+            with running.client(token) as client:
+                answer = client.get(f"/api/quarantine{query}")
+            return [entry["id"] for entry in answer.json()], answer.headers["X-Headrace-More"]
+
+        refused = [f"shop:{number}" for number in numbers]
+        big, small = [f"big:1:{n}" for n in range(1, 6)], [f"small:1:{n}" for n in range(1, 4)]
+        assert told() == (big + small + refused, "false")
+        assert told("?limit=6") == (big + small[:1], "true")
+        assert told("?limit=4", near) == (small + refused[:1], "true")
+        assert told("?table=big") == (big, "false")
+        monkeypatch.setattr(quarantine, "BYTES_MAX", 2_100)
+        # No page has room for the second, and none is left for the last.
+        assert told() == ([big[0], big[2], big[3]], "true")
+        assert told("", near) == ([*small, refused[0], refused[2]], "true")
 
 
 def test_rows_of_a_table_are_found_by_words(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from headrace.web.status import answer
 Format = Literal["json", "csv", "arrow"]
 ROWS_MAX: dict[Format, int] = {"json": 10_000, "csv": 100_000, "arrow": 1_000_000}  # of one answer
 BYTES_MAX: dict[Format, int] = {"json": 16 << 20, "csv": 64 << 20, "arrow": 256 << 20}  # of its columns
+MORE = "X-Headrace-More"  # whether there is more than was sent, of what is no JSON object
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 
@@ -31,7 +32,7 @@ def table(found: Answer, format: Format) -> Response:
     """Rows as they were asked for. Of CSV and Arrow the commit is in the header ``X-Headrace-Commit``."""
     if format == "json":
         return json(shown(found))
-    headers = {"X-Headrace-Commit": str(found.commit), "X-Headrace-More": "true" if found.more else "false"}
+    headers = {"X-Headrace-Commit": str(found.commit), MORE: "true" if found.more else "false"}
     if format == "csv":
         return Response(_csv(found.table), 200, headers, "text/csv; charset=utf-8; header=present")
     return Response(_arrow(found.table), 200, headers, ARROW_TYPE)

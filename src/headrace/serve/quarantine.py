@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -18,6 +19,7 @@ from headrace.catalog.store import Catalog
 from headrace.formats.json_tables import rows
 from headrace.formats.types.json import nearest
 from headrace.model.errors import HeadraceError
+from headrace.serve.fitting import Room
 from headrace.serve.snapshot import catalog_path
 from headrace.state.run import column, open_run
 
@@ -28,6 +30,7 @@ HEAD = ("_commit", "_place", "_operation", "_reason", "_unchanged")
 TEXT_MAX = 200
 
 
+_Entry = TypeVar("_Entry", Refused, AsideRow)
 Parts = list[tuple[str, pa.Table]]  # (table, changes of it: ``HEAD``, then the columns that it had then)
 
 
@@ -73,22 +76,59 @@ def counts(catalog: Catalog) -> dict[str, int]:
     return found
 
 
-def entries(project_path: Path, table: str | None, limit: int | None) -> tuple[list[dict[str, Any]], int]:
-    """(what ``Found.shown`` gives, oldest first; how many there are in all); with ``table`` None of every table."""
+def entries(
+    project_path: Path, table: str | None, limit: int | None, most_bytes: int | None = None,
+    reached: Callable[[str], bool] = lambda relation: True,
+) -> tuple[list[dict[str, Any]], int]:  # fmt: skip
+    """(what ``Found.shown`` gives, oldest first; how many there are in all); with ``table`` None of every table.
+
+    The entries of ``reached`` tables and views alone. As many come as find room in ``most_bytes``; one that is
+    larger by itself is left out.
+    """
     with opened(project_path) as catalog:
         if table is not None:
             _known(catalog, table)
-        files = [e for e in catalog.set_aside() if table is None or e.relation == table]
-        refused = [r for r in catalog.refused() if table is None or r.row.relation == table]
-        found: list[dict[str, Any]] = []
-        aside = [r for r in catalog.aside_shown() if table in (None, r.view, feed_name(r))]
+        files = [e for e in catalog.set_aside() if table in (None, e.relation) and reached(e.relation)]
+        refused = [r for r in catalog.refused() if table in (None, r.row.relation) and reached(r.row.relation)]
+        aside = [
+            r
+            for r in catalog.aside_shown()
+            if table in (None, r.view, feed_name(r)) and reached(r.view) and reached(feed_name(r))
+        ]
         total = sum(entry.rows for entry in files) + len(refused) + len(aside)
+        page, found = _Page(total if limit is None else limit, most_bytes), list[dict[str, Any]]()
         for entry, changes in there(catalog, files):
-            if limit is not None and len(found) >= limit:
+            if page.full:
                 break
-            found += shown(entry.relation, changes if limit is None else changes.slice(0, limit - len(found)))
-        found += [shown_refused(row) for row in refused] + [shown_aside(row) for row in aside]
-        return found[:limit], total
+            found += shown(entry.relation, page.take(changes))
+        found += [shown_refused(row) for row in page.chosen(refused, [r.row.payload for r in refused])]
+        found += [shown_aside(row) for row in page.chosen(aside, [r.shown.encode() for r in aside])]
+        return found, total
+
+
+class _Page:
+    """What finds room: at most ``left`` entries of ``most_bytes`` together, None: of any size."""
+
+    def __init__(self, left: int, most_bytes: int | None) -> None:
+        self._left, self._most = left, sys.maxsize if most_bytes is None else most_bytes
+        self._room, self.full = Room(self._most), not left
+
+    def take(self, rows: pa.Table) -> pa.Table:
+        """The first of them, without those that no page has room for."""
+        taken = [rows.slice(0, 0)]
+        while rows.num_rows and not self.full:
+            taken.append(self._room.take(rows, self._left))
+            self._left -= taken[-1].num_rows
+            rows = rows.slice(taken[-1].num_rows)
+            self.full = not self._left or 0 < rows.slice(0, 1).nbytes <= self._most
+            rows = rows.slice(1)
+        return pa.concat_tables(taken)
+
+    def chosen(self, entries: list[_Entry], texts: Sequence[bytes]) -> list[_Entry]:
+        """The same of entries whose length is that of their ``texts``."""
+        places = pa.array(range(len(texts)), pa.int32())
+        kept = self.take(pa.table({"place": places, "text": pa.array(texts, pa.binary())}))
+        return [entries[place] for place in kept["place"].to_pylist()]
 
 
 @contextmanager

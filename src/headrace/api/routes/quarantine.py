@@ -14,6 +14,7 @@ from headrace.api.asked import Shallow
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
+from headrace.serve.fitting import BYTES_MAX
 from headrace.serve.quarantine import Chosen, chosen, entries, opened
 
 router = APIRouter(tags=["quarantine"])
@@ -28,8 +29,10 @@ def quarantine(
 ) -> Response:
     if table is not None:
         who.require(table)
-    found, _ = entries(project.path, table, limit)
-    return answers.json([entry for entry in found if _reached(who, entry)])
+    found, total = entries(project.path, table, limit, BYTES_MAX, who.reaches)
+    response = answers.json(found)
+    response.headers[answers.MORE] = "true" if len(found) < total else "false"
+    return response
 
 
 class Replay(BaseModel, extra="forbid"):
