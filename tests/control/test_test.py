@@ -13,6 +13,7 @@ from headrace.control.init import Template
 from headrace.control.init import run as init
 from headrace.control.test import chosen, outcomes
 from headrace.model.errors import HeadraceError
+from headrace.testing.ports import free_port
 from project_folder import ProjectFolder
 
 SHOP = """
@@ -141,6 +142,26 @@ def test_given_and_expected_rows(shop: ProjectFolder, spark: Any) -> None:
     assert tests["unknown"]["error"]["where"] == "tests/unknown.yaml:3"
     assert tests["unknown"]["error"]["next"] == "did you mean 'orders'?"
     assert [test["test"] for test in outcome(shop.path, spark, "declared")["tests"]] == ["declared"]
+
+
+def test_a_source_that_cannot_be_asked_is_named_before_what_may_be_its_table(shop: ProjectFolder, spark: Any) -> None:
+    """Also of a view that reads it; what does not need its tables is tested all the same."""
+    shop.source("bank", type="postgres", dsn=f"postgresql://nobody@127.0.0.1:{free_port()}/bank")
+    shop.view("owed", "select id from accounts")
+    shop.write("tests/given.yaml", "steps:\n  - given:\n      accounts: []\n")
+    shop.write("tests/read.yaml", "steps:\n  - expect: {owed: []}\n")
+    shop.write("tests/other.yaml", "steps:\n  - expect: {north: []}\n")
+    tests = {test["test"]: test for test in outcome(shop.path, spark)["tests"]}
+    assert tests["other"]["passed"]
+    for name, where, said in (
+        ("given", "tests/given.yaml:3", "there is no table 'accounts'"),
+        ("read", "views/owed.sql:1:16", "there is no table or view 'accounts'"),
+    ):
+        error = tests[name]["error"]
+        assert (error["code"], error["where"]) == ("source.connect", where)
+        assert error["what"] == "source bank could not be asked for its tables: PostgreSQL cannot be reached"
+        assert "refused" in error["why"] and error["why"].endswith(f"; of those that are known, {said}")
+    assert tests["given"]["error"]["next"].startswith("declare it here, under `tables:`: accounts:")
 
 
 @pytest.mark.parametrize("template", list(Template))

@@ -14,8 +14,10 @@ import pytest
 from failing_case import TABLES
 from running_case import Case, running
 
+from headrace.engine.plan import waits
 from headrace.model.definition import SourceDefinition, ViewDefinition
 from headrace.model.errors import HeadraceError
+from headrace.model.schema import Column, Relation
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +43,10 @@ def test_views_are_planned_beside_a_source_that_cannot_be_reached(spark: Any, tm
             plan = shop.pipeline.plan(wanted)
             with pytest.raises(HeadraceError, match=r"source\.connect"):
                 shop.pipeline.apply(wanted)
+            # One that has been read before holds up nobody; of what it has besides nothing is known.
+            shop.pipeline.catalog.put_relation("bank", Relation("entries", (Column("id", "int"),), ("id",)))
+            taken_up = shop.pipeline.apply(wanted)
+            refused = shop.pipeline.refused["away"]
     assert plan["unread"].keys() == {"bank"}
     assert plan["unread"]["bank"]["code"] == "source.connect"
     told = {view["name"]: view["refused"] for view in plan["views"]}
@@ -49,8 +55,13 @@ def test_views_are_planned_beside_a_source_that_cannot_be_reached(spark: Any, tm
         "sql.syntax", "sql.not_deterministic", "sql.unknown_column", "sql.analysis",
     ]  # fmt: skip
     away = told["away"]
-    assert (away["code"], away["what"]) == (
-        "source.connect", "view away cannot be planned: there is no table or view 'accounts'",
+    assert (away["code"], away["what"], away["where"]) == (
+        "source.connect", "source bank could not be asked for its tables: PostgreSQL cannot be reached",
+        "view away:1:15",
     )  # fmt: skip
-    assert away["why"].startswith("it may be one of source bank, which does not say its tables: ")
+    assert "refused" in away["why"] and away["why"].endswith(
+        "; of those that are known, there is no table or view 'accounts'"
+    )
+    assert {view["name"]: view["refused"] for view in taken_up["views"]}["away"] == refused.as_dict() == away
+    assert waits(refused) and not waits(HeadraceError("sql.syntax", "no"))
     assert {c["name"]: c["action"] for c in plan["changes"] if c["kind"] == "source"}["bank"] == "create"

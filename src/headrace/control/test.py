@@ -83,32 +83,34 @@ class _Tables:
         from headrace.engine.connectors import make_source
 
         self.relations: dict[str, Relation] = {}
-        self.missing: list[HeadraceError] = []
+        self.missing: dict[str, HeadraceError] = {}
         for definition in project.sources:
             try:
                 self.relations |= {r.name: r for r in make_source(definition, project).relations()}
             except HeadraceError as error:
                 if error.code in ("config.invalid", "config.unknown_key", "config.unknown_type"):
                     raise
-                self.missing.append(error)
+                self.missing[definition.name] = error
 
     def unknown(self, table: str, document: Document, *at: str) -> HeadraceError:
+        from headrace.engine.plan import unasked
+
         known = sorted(self.relations)
-        unreached = "; ".join(f"{error.what} ({error.why})" if error.why else error.what for error in self.missing)
-        return HeadraceError(
-            "source.no_table", f"there is no table '{table}'", where=document.place(*at), why=unreached,
+        error = HeadraceError(
+            "source.no_table", f"there is no table '{table}'", where=document.place(*at),
             next=did_you_mean(table, known) or (
-                f"declare it here, under `tables:`: {table}: \"id bigint, ...\"" if unreached or not known
+                f"declare it here, under `tables:`: {table}: \"id bigint, ...\"" if self.missing or not known
                 else f"tables: {', '.join(known)}"
             ),
         )  # fmt: skip
+        return unasked(self.missing, error, error.next) if self.missing else error
 
 
 def _outcome(project: Project, example: Example, document: Document, tables: _Tables, spark: Any) -> dict[str, Any]:
     try:
         relations = {**tables.relations, **_declared(example, document, spark)}
         _check_tables(example, document, tables, relations)
-        views = _needed(project, example, relations, spark)
+        views = _needed(project, example, relations, tables.missing, spark)
         from headrace.engine.functions import functions_of
         from headrace.testing import Pipeline
 
@@ -134,12 +136,16 @@ def _check_tables(example: Example, document: Document, tables: _Tables, relatio
                     raise tables.unknown(table, document, "steps", str(number), "given", table)
 
 
-def _needed(project: Project, example: Example, relations: Mapping[str, Relation], spark: Any) -> list[ViewDefinition]:
+def _needed(
+    project: Project, example: Example, relations: Mapping[str, Relation], unread: Mapping[str, HeadraceError],
+    spark: Any,
+) -> list[ViewDefinition]:  # fmt: skip
     """The views that a test names, and those that they read."""
     from headrace.engine.compile import Compiler
     from headrace.engine.functions import functions_of
+    from headrace.engine.plan import without_tables
 
-    compilation = Compiler(spark, functions_of(project)).compile(relations, project.views, {})
+    compilation = without_tables(Compiler(spark, functions_of(project)).compile(relations, project.views, {}), unread)
     wanted = {view for step in example.steps for view in (*step.expected, *step.failing)}
     pending = list(wanted)
     while pending:

@@ -18,7 +18,7 @@ from headrace.engine.connectors import check
 from headrace.engine.door import Door
 from headrace.engine.functions import functions_of
 from headrace.engine.ingest import Ingest
-from headrace.engine.plan import called, changes, without_tables
+from headrace.engine.plan import called, changes, waits, without_tables
 from headrace.engine.replan import hold_back
 from headrace.engine.stored import StoredRows
 from headrace.model.definition import Project, ViewDefinition
@@ -114,7 +114,7 @@ class Definitions:
         sources, unread = self.offered(project), attach.Unread(raising=True)
         tables = self.tables(sources, unread)
         check_types(sources, pipeline.maintainer.tables, tables)
-        compilation = self.compiled(project, tables)
+        compilation = without_tables(self.compiled(project, tables), unread.kept)
         answer = self._described(project, sources, tables, compilation, unread)
         records = pipeline.catalog.views()
         blocked = {n for n in compilation.refused if n in records}
@@ -191,7 +191,7 @@ class Definitions:
         """Tables whose columns became known with their first rows: views that waited for them are taken."""
         (when, before), wrong = self._discovered, ""
         pipeline = self._pipeline
-        waiting = any(error.code == "sql.unknown_relation" for error in pipeline.refused.values())
+        waiting = any(waits(error) for error in pipeline.refused.values())
         if not waiting or time.monotonic() - when < DISCOVER_S:
             return
         try:

@@ -55,16 +55,28 @@ def without_tables(compilation: Compilation, unread: Mapping[str, HeadraceError]
     """The same, where the tables of some sources are not known: a table that is not there may be one of theirs."""
     if not unread:
         return compilation
-    name, error = next(iter(unread.items()))
     refused = {
-        view: HeadraceError(
-            error.code, f"view {view} cannot be planned: {was.what}", where=was.where,
-            why=f"it may be one of source {name}, which does not say its tables: {error.what}",
-            next=f"when source {name} answers, look again with `headrace plan`",
-        ) if was.code == "sql.unknown_relation" else was
+        view: unasked(unread, was) if was.code == "sql.unknown_relation" else was
         for view, was in compilation.refused.items()
-    }  # fmt: skip
+    }
     return replace(compilation, refused=refused)
+
+
+def unasked(unread: Mapping[str, HeadraceError], was: HeadraceError, then: str = "") -> HeadraceError:
+    """The sources that could not be asked, in the place of what ``was`` said of a table that is not known; ``then``:
+    what helps, where that is not to look again."""
+    name, error = next(iter(unread.items()))
+    also = [f"source {other} could not be asked either" for other in unread if other != name]
+    return HeadraceError(
+        error.code, f"source {name} could not be asked for its tables: {error.what}", where=was.where,
+        why="; ".join([*error.why.splitlines()[:1], *also, f"of those that are known, {was.what}"]),
+        next=then or f"when source {name} answers, look again with `headrace plan`",
+    )  # fmt: skip
+
+
+def waits(refused: HeadraceError) -> bool:
+    """Whether what refuses a view is a table that may still come to be known."""
+    return refused.code == "sql.unknown_relation" or refused.code.startswith("source.")
 
 
 def called(project: Project, compilation: Compilation) -> list[dict[str, Any]]:
