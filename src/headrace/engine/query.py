@@ -41,16 +41,21 @@ def query(
     """
     allowed = within(seconds, pipeline.project.settings.query_seconds, "seconds")
     end = time.monotonic() + allowed
-    offered = {name: relation for name, (_, relation) in pipeline.catalog.relations().items()}
-    names = [*offered, *pipeline.catalog.views()]
+    names = [*pipeline.catalog.relations(), *pipeline.catalog.views()]
     batch = Batch(pipeline.spark, functions=functions_of(pipeline.project))
     admitted = admit(batch.catalyst, text, names)
-    (ticket, commit, files), views = pipeline.on_engine(
-        lambda: (pipeline.maintainer.pin(list(admitted.relations)), pipeline.catalog.views())
-    )
-    read = {name: views[name] for name in admitted.relations if name not in offered}
-    stale = {name: view.reason for name, view in read.items() if view.state != "live"}
+    (ticket, commit, files), tables, views = pipeline.on_engine(
+        lambda: (
+            pipeline.maintainer.pin(list(admitted.relations)), pipeline.catalog.relations(), pipeline.catalog.views(),
+        )
+    )  # fmt: skip
     try:
+        offered = {name: tables[name][1] for name in admitted.relations if name in tables}
+        for name in admitted.relations:
+            if name not in offered and name not in views:
+                raise HeadraceError("sql.unknown_relation", f"the view or table '{name}' was dropped", next="ask again")
+        read = {name: views[name] for name in admitted.relations if name not in offered}
+        stale = {name: view.reason for name, view in read.items() if view.state != "live"}
         with (
             _turn(pipeline.batch_lock, allowed, end),
             pipeline.log.held(),

@@ -1,0 +1,86 @@
+"""Goal: what Spark answers is of the one commit that the answer names, whatever is published or defined meanwhile.
+
+Method: a query is held between the moment at which it learns its commit and its first read, and the project goes on.
+Oracle: what the transactions say was there at that commit, added up by hand.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from failing_case import COUNT, FIRST, TABLES, begin, stepped
+from running_case import Case, Running, running
+
+from headrace.engine import query as query_module
+from headrace.engine.query import Found
+from headrace.model.errors import HeadraceError
+
+pytestmark = pytest.mark.spark
+ASKED = """
+SELECT (SELECT sum(n) FROM counts) AS counted, (SELECT sum(amount) FROM orders) AS amount, (SELECT sum(n) FROM clicks) AS n
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("asked") / "shop"
+    folder.mkdir()
+    (folder / "headrace.yaml").write_text("")
+    with running(Case("shop", TABLES, {}, (), {}), folder) as at_work:
+        begin(at_work, {"counts": COUNT, "pages": "SELECT page FROM clicks"})
+        yield at_work
+
+
+def ask(shop: Running, text: str = ASKED) -> Found:
+    return shop.pipeline.query(text, None, lambda: True)
+
+
+def told(found: Found) -> tuple[int, list[tuple[Any, ...]]]:
+    return found.commit, [tuple(row.values()) for row in found.rows.to_pylist()]
+
+
+def test_the_commit_that_is_named_is_the_one_that_the_rows_are_of(shop: Running) -> None:
+    """Steps over all three are published before the first is read, what was merged is tidied, and the view is dropped."""
+    assert FIRST["orders"]["insert"] == [[1, 1, 5], [2, 1, 2], [3, 2, 4]]
+    begun, found = shop.pipeline.maintainer.frontier, list[Found]()
+    asking = threading.Thread(target=lambda: found.append(ask(shop)))
+    with shop.pipeline.batch_lock:
+        asking.start()
+        while not shop.pipeline.maintainer.pins:
+            time.sleep(0.01)
+        for key in range(4, 12):
+            stepped(shop, {"orders": {"insert": [[key, 1, 100]]}, "clicks": {"insert": [["c", 100]]}})
+        stepped(shop, {"orders": {"delete": [[1]]}})
+        now = told(ask_free(shop))
+        shop.define({"pages": "SELECT page FROM clicks"})
+        stepped(shop, {"orders": {"delete": [[2]]}})
+    asking.join(60)
+    assert [told(each) for each in found] == [(begun, [(3, 11, 4)])]
+    assert now == (begun + 9, [(10, 806, 804)])
+    assert not shop.pipeline.maintainer.pins
+
+
+def ask_free(shop: Running) -> Found:
+    """Beside the one that is held."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shop.pipeline, "batch_lock", threading.Lock())
+        return ask(shop)
+
+
+def test_what_is_dropped_before_it_is_read_is_told_as_such(shop: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.define({"counts": COUNT, "pages": "SELECT page FROM clicks"})
+    admit = query_module.admit
+
+    def meanwhile(*given: Any) -> Any:
+        admitted = admit(*given)
+        shop.define({"pages": "SELECT page FROM clicks"})
+        return admitted
+
+    monkeypatch.setattr(query_module, "admit", meanwhile)
+    with pytest.raises(HeadraceError, match="'counts' was dropped") as caught:
+        ask(shop)
+    assert caught.value.code == "sql.unknown_relation" and not shop.pipeline.maintainer.pins
