@@ -47,8 +47,9 @@ def served(views: Views) -> Iterator[Site]:
 
 
 def events(response: httpx.Response) -> Iterator[Event]:
-    kind = number = ""
+    kind, number, end = "", "", time.monotonic() + 20
     for line in response.iter_lines():
+        assert time.monotonic() < end, "it goes on"
         name, _, value = line.partition(":")
         if name == "event":
             kind, number = value.strip(), ""
