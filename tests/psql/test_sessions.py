@@ -159,6 +159,28 @@ def test_no_statement_takes_longer_than_the_project_allows(views: Views) -> None
         assert came == [("1", "1"), ("2", "2")]
 
 
+def test_what_needs_more_memory_than_there_is_ends_with_that_and_others_go_on(views: Views) -> None:
+    large = "SELECT DISTINCT repeat('x', 1000) || n || i FROM sums, range(30) r(i)"
+    with (
+        serving(views, memory="64MB") as served,
+        connect(served, autocommit=True) as connection,
+        connect(served) as other,
+    ):
+        other.execute("DECLARE c CURSOR FOR SELECT id FROM sums ORDER BY id")
+        assert other.execute("FETCH 2 FROM c").fetchall() == [(0,), (1,)]
+        for statement in (large, f"{large} ORDER BY 1"):
+            error = failing("53200", connection, statement)
+            assert str(error.diag.message_primary).endswith("[query.memory]")
+            assert "psql.memory" in str(error.diag.message_hint) and "MiB used" in str(error.diag.message_detail)
+            assert connection.execute("SELECT count(*) FROM sums").fetchone() == (ROWS,)
+        copy = f"COPY ({large}) TO STDOUT".encode()
+        with pytest.raises(psycopg.errors.OutOfMemory), connection.cursor().copy(copy) as copying:
+            list(copying)
+        connection.execute(f"DECLARE held CURSOR WITH HOLD FOR {large}".encode())
+        failing("53200", connection, "FETCH 1 FROM held")
+        assert len(other.execute("FETCH ALL FROM c").fetchall()) == ROWS - 2
+
+
 def test_who_does_not_know_the_secret_cancels_nothing(served: PostgresServer) -> None:
     """The statement goes on until its timeout."""
     with connect(served, autocommit=True) as connection:

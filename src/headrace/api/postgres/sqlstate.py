@@ -8,16 +8,17 @@ import duckdb
 from pygwire.messages import ErrorResponse
 
 from headrace.model.errors import HeadraceError
+from headrace.serve import database
 
 CANCELED, SYNTAX, READ_ONLY, FAILED_TRANSACTION = "57014", "42601", "25006", "25P02"
-TOO_MANY, PROTOCOL, INTERNAL = "53300", "08P01", "XX000"
+TOO_MANY, MEMORY, PROTOCOL, INTERNAL = "53300", "53200", "08P01", "XX000"
 _OF_CODE = {
     "sql.syntax": SYNTAX, "sql.refused": "0A000", "sql.unknown_relation": "42P01", "sql.unknown_column": "42703",
     "definition.exists": "42P07", "definition.unknown": "42704", "definition.in_use": "2BP01",
     "view.has_readers": "2BP01", "config.invalid": "22023", "config.unknown_key": "22023",
     "config.unknown_type": "42704", "config.secret": "22023", "psql.savepoint": "3B001", "view.unknown": "42P01",
     "source.no_table": "42P01", "view.not_at": "72000", "log.retained": "72000", "state.missing": "72000",
-    "query.timeout": CANCELED, "query.canceled": CANCELED, "query.failed": "22000", "query.memory": "53200",
+    "query.timeout": CANCELED, "query.canceled": CANCELED, "query.failed": "22000", "query.memory": MEMORY,
     "query.size": "54000", "query.bounds": "22023", "query.parameter": "22P02",
     "query.read_only": READ_ONLY, "psql.unknown": "26000", "psql.cursor": "34000",
     "psql.transaction": FAILED_TRANSACTION, "psql.exists": "42P05", "psql.changed": "0A000",
@@ -36,7 +37,7 @@ _OF_DUCKDB = (
     ("Conversion Error", "date field", "22007"), ("Conversion Error", "", "22P02"), ("Out of Range Error", "", "22003"),
     ("Invalid Input Error", "UDF: NotImplementedError", "0A000"), ("Invalid Input Error", "UDF: ValueError", "22007"),
     ("Invalid Input Error", "More than one row", "21000"), ("Invalid Input Error", "", "22023"),
-    ("INTERRUPT Error", "", CANCELED), ("Out of Memory Error", "", "53200"), ("Not implemented Error", "", "0A000"),
+    ("INTERRUPT Error", "", CANCELED), ("Out of Memory Error", "", MEMORY), ("Not implemented Error", "", "0A000"),
     ("Permission Error", "", "42501"), ("Constraint Error", "", "23000"),
 )  # fmt: skip
 
@@ -53,6 +54,8 @@ def of_duckdb(error: Exception) -> str | None:
 def response(error: Exception, severity: str = "ERROR") -> ErrorResponse:
     """What a client is told. Of a fault in Headrace itself it learns no more than the kind."""
     fields = {"S": severity, "V": severity}
+    if isinstance(error, MemoryError) or of_duckdb(error) == MEMORY:
+        error = database.of_duckdb(error)  # DuckDB's own advice is settings, which are locked here
     if isinstance(error, HeadraceError):
         detail = "\n".join(text for text in (error.where, error.why) if text)
         fields |= {"C": _OF_CODE.get(error.code, INTERNAL), "M": f"{error.what} [{error.code}]"}
