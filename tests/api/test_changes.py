@@ -21,6 +21,7 @@ import pytest
 from served_project import Site, site
 
 from headrace.api.bells import Bells
+from headrace.api.routes import changes
 from headrace.api.routes.changes import Stream, followed
 from headrace.governance.roles import Role
 from headrace.serve import live as live_module
@@ -103,8 +104,11 @@ def test_contents_then_changes_are_what_the_view_holds_also_after_a_break(
             assert next(iter(source)) == ("change", {"commit": 16, "rows": [{"weight": 1, "row": {"id": 1, "n": 1}}]})
 
 
-def test_of_what_a_filter_takes_rows_come_and_go_as_they_begin_and_cease_to_pass(tmp_path: Path) -> None:
+def test_of_what_a_filter_takes_rows_come_and_go_as_they_begin_and_cease_to_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also over a break; equal filters are followed once; who follows all of it, or another part, has its own."""
+    monkeypatch.setattr(changes, "PROGRESS_S", 0.05)  # of a step that changes nothing of it
     published, rng = Published(tmp_path / "shop"), random.Random(3)
     for _ in range(9):
         published.step([published.changes(rng)])

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from served_project import Site, site
 
 from headrace.api import shapes
-from headrace.api.routes import queries
+from headrace.api.routes import changes, queries
 from headrace.catalog.searches import StoredQueries
 from headrace.governance.roles import Role
 from headrace.serve.fitting import Room
@@ -135,8 +135,9 @@ def test_who_comes_back_to_a_query_counts_nothing_twice(served: Site, published:
         owner.delete("/api/queries/back").raise_for_status()
 
 
-def test_a_stream_ends_with_what_opened_it(served: Site, published: Published) -> None:
+def test_a_stream_ends_with_what_opened_it(served: Site, published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a view and of a query: a token that is revoked, one that is over, a session that is ended."""
+    monkeypatch.setattr(changes, "PROGRESS_S", 0.1)
     with served.client() as owner:
         owner.post("/api/queries", json={"name": "open", "view": "sums", "query": "id:1"}).raise_for_status()
         for path in ("views/sums/changes", "queries/open/changes"):
@@ -146,9 +147,6 @@ def test_a_stream_ends_with_what_opened_it(served: Site, published: Published) -
                 assert next(told)[0] == "snapshot"
                 owner.delete("/api/tokens/leaves").raise_for_status()
                 assert [kind for kind, _ in told if kind != "progress"] == []
-            brief = owner.post("/api/tokens", json={"name": "brief", "role": "viewer", "seconds": 2}).json()
-            with served.client(brief["token"]) as viewer, viewer.stream("GET", f"/api/{path}") as response:
-                assert {kind for kind, _ in follow(response)} == {"snapshot"}
             made = owner.post("/api/tokens", json={"name": "browser", "role": "viewer"}).json()
             with httpx.Client(base_url=owner.base_url, headers={"X-Headrace": "1"}, timeout=20) as browser:
                 browser.post("/api/session", json={"token": made["token"]}).raise_for_status()
@@ -158,6 +156,13 @@ def test_a_stream_ends_with_what_opened_it(served: Site, published: Published) -
                     browser.delete("/api/session").raise_for_status()
                     assert [kind for kind, _ in told if kind != "progress"] == []
             owner.delete("/api/tokens/browser").raise_for_status()
+        brief = owner.post("/api/tokens", json={"name": "brief", "role": "viewer", "seconds": 2}).json()
+        with (
+            served.client(brief["token"]) as viewer,
+            viewer.stream("GET", "/api/views/sums/changes") as view,
+            viewer.stream("GET", "/api/queries/open/changes") as query,
+        ):
+            assert [{kind for kind, _ in follow(each)} for each in (view, query)] == [{"snapshot"}] * 2
         owner.delete("/api/queries/open").raise_for_status()
 
 

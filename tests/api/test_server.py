@@ -142,7 +142,7 @@ def test_one_that_was_killed_is_followed_by_another_and_none_outlives_the_projec
 
 
 def test_one_that_hangs_is_ended_told_and_followed_by_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HUNG_S", 5.0)
+    monkeypatch.setattr(server, "HUNG_S", 3.0)
     beside, told = made(folder, port=0)
     beside.listen()
     beside.begin(None)
@@ -151,13 +151,13 @@ def test_one_that_hangs_is_ended_told_and_followed_by_another(folder: Path, monk
         assert httpx.get(url, timeout=30).json()["status"] == "ok"
         first = beside._process
         assert first is not None
-        time.sleep(6)  # it gives signs of life while nobody asks
+        time.sleep(4)  # it gives signs of life while nobody asks
         assert first.poll() is None
         first.send_signal(signal.SIGSTOP)
         assert httpx.get(url, timeout=30).json()["status"] == "ok"
         second = beside._process
         assert second is not None and second.pid != first.pid and first.returncode == -signal.SIGKILL
-        text = "what serves has not answered for 5 s and was ended"
+        text = "what serves has not answered for 3 s and was ended"
         assert [event["text"] for event in told[1:]] == [f"{text}; it begins anew, in 1 s or later"]
         with ControlServer(folder, lambda verb, arguments, progress: {"sources": []}):
             examined = doctor.run(folder, quick=True)["examined"]
