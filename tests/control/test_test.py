@@ -146,7 +146,9 @@ def test_given_and_expected_rows(shop: ProjectFolder, spark: Any) -> None:
 
 def test_a_source_that_cannot_be_asked_is_named_before_what_may_be_its_table(shop: ProjectFolder, spark: Any) -> None:
     """Also of a view that reads it; what does not need its tables is tested all the same."""
-    shop.source("bank", type="postgres", dsn=f"postgresql://nobody@127.0.0.1:{free_port()}/bank")
+    nobody = f"postgresql://nobody@127.0.0.1:{free_port()}/bank"
+    shop.source("bank", type="postgres", dsn=nobody)
+    shop.source("abroad", type="postgres", dsn=nobody, tables={"branches": "public.branches"})  # and no other
     shop.view("owed", "select id from accounts")
     shop.write("tests/given.yaml", "steps:\n  - given:\n      accounts: []\n")
     shop.write("tests/read.yaml", "steps:\n  - expect: {owed: []}\n")
@@ -160,7 +162,11 @@ def test_a_source_that_cannot_be_asked_is_named_before_what_may_be_its_table(sho
         error = tests[name]["error"]
         assert (error["code"], error["where"]) == ("source.connect", where)
         assert error["what"] == "source bank could not be asked for its tables: PostgreSQL cannot be reached"
-        assert "refused" in error["why"] and error["why"].endswith(f"; of those that are known, {said}")
+        assert (
+            "refused" in error["why"]
+            and "abroad" not in error["why"]
+            and error["why"].endswith(f"; of those that are known, {said}")
+        )
     assert tests["given"]["error"]["next"].startswith("declare it here, under `tables:`: accounts:")
 
 

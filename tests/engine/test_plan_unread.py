@@ -38,9 +38,11 @@ def test_views_are_planned_beside_a_source_that_cannot_be_reached(spark: Any, tm
         (tmp_path / "headrace.yaml").write_text("")
         with running(Case("shop", TABLES, {}, (), {}), tmp_path) as shop:
             bank = SourceDefinition("bank", "postgres", {"dsn": dsn})
+            abroad = SourceDefinition("abroad", "postgres", {"dsn": dsn, "tables": {"branches": "public.branches"}})
             views = tuple(ViewDefinition(name, sql) for name, sql in VIEWS.items())
             wanted = replace(shop.project, sources=(*shop.project.sources, bank), views=views)
             plan = shop.pipeline.plan(wanted)
+            named = shop.pipeline.plan(replace(wanted, sources=(*shop.project.sources, abroad)))
             with pytest.raises(HeadraceError, match=r"source\.connect"):
                 shop.pipeline.apply(wanted)
             # One that has been read before holds up nobody; of what it has besides nothing is known.
@@ -54,7 +56,8 @@ def test_views_are_planned_beside_a_source_that_cannot_be_reached(spark: Any, tm
     assert [told[name]["code"] for name in ("wrong", "random", "unknown_column", "above")] == [
         "sql.syntax", "sql.not_deterministic", "sql.unknown_column", "sql.analysis",
     ]  # fmt: skip
-    away = told["away"]
+    away, elsewhere = told["away"], {view["name"]: view["refused"] for view in named["views"]}["away"]
+    assert (elsewhere["code"], elsewhere["what"]) == ("sql.unknown_relation", "there is no table or view 'accounts'")
     assert (away["code"], away["what"], away["where"]) == (
         "source.connect", "source bank could not be asked for its tables: PostgreSQL cannot be reached",
         "view away:1:15",

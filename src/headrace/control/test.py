@@ -83,14 +83,15 @@ class _Tables:
         from headrace.engine.connectors import make_source
 
         self.relations: dict[str, Relation] = {}
+        self.sources = {d.name: make_source(d, project) for d in project.sources}
         self.missing: dict[str, HeadraceError] = {}
-        for definition in project.sources:
+        for name, source in self.sources.items():
             try:
-                self.relations |= {r.name: r for r in make_source(definition, project).relations()}
+                self.relations |= {r.name: r for r in source.relations()}
             except HeadraceError as error:
                 if error.code in ("config.invalid", "config.unknown_key", "config.unknown_type"):
                     raise
-                self.missing[definition.name] = error
+                self.missing[name] = error
 
     def unknown(self, table: str, document: Document, *at: str) -> HeadraceError:
         from headrace.engine.plan import unasked
@@ -103,14 +104,14 @@ class _Tables:
                 else f"tables: {', '.join(known)}"
             ),
         )  # fmt: skip
-        return unasked(self.missing, error, error.next) if self.missing else error
+        return unasked(table, error, self.sources, self.missing, error.next)
 
 
 def _outcome(project: Project, example: Example, document: Document, tables: _Tables, spark: Any) -> dict[str, Any]:
     try:
         relations = {**tables.relations, **_declared(example, document, spark)}
         _check_tables(example, document, tables, relations)
-        views = _needed(project, example, relations, tables.missing, spark)
+        views = _needed(project, example, relations, tables, spark)
         from headrace.engine.functions import functions_of
         from headrace.testing import Pipeline
 
@@ -137,15 +138,15 @@ def _check_tables(example: Example, document: Document, tables: _Tables, relatio
 
 
 def _needed(
-    project: Project, example: Example, relations: Mapping[str, Relation], unread: Mapping[str, HeadraceError],
-    spark: Any,
-) -> list[ViewDefinition]:  # fmt: skip
+    project: Project, example: Example, relations: Mapping[str, Relation], tables: _Tables, spark: Any
+) -> list[ViewDefinition]:
     """The views that a test names, and those that they read."""
     from headrace.engine.compile import Compiler
     from headrace.engine.functions import functions_of
     from headrace.engine.plan import without_tables
 
-    compilation = without_tables(Compiler(spark, functions_of(project)).compile(relations, project.views, {}), unread)
+    compilation = Compiler(spark, functions_of(project)).compile(relations, project.views, {})
+    compilation = without_tables(compilation, tables.sources, tables.missing)
     wanted = {view for step in example.steps for view in (*step.expected, *step.failing)}
     pending = list(wanted)
     while pending:

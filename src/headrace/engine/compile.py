@@ -44,7 +44,7 @@ from headrace.sql.admit import Admitted, admit, check_analyzed
 from headrace.sql.canonical import canonical, optimized
 from headrace.sql.catalyst import Catalyst
 from headrace.sql.collated import named_in
-from headrace.sql.errors import analysis_error
+from headrace.sql.errors import UnknownRelation, analysis_error
 from headrace.sql.lowering.base import output_types, refuse
 from headrace.sql.lowering.linear import LEAF_PREFIX
 from headrace.sql.plan import lower
@@ -73,11 +73,13 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """All views of a project, upstream first; those that cannot be maintained with the reason."""
+    """All views of a project, upstream first; those that cannot be maintained with the reason, and of those that name
+    a table that is not there its name."""
 
     views: dict[str, Compiled]
     refused: dict[str, HeadraceError]
     tables: frozenset[str]  # the tables that the views read
+    absent: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ class Compiler:
             appended |= {compiled.feed} if only_comes(compiled.root, appended) else set()
             used |= {r for r in compiled.reads if r in tables}
         told = {name: advised(error, wanted[name]) for name, error in refused.items()}
-        return Compilation(views, told, frozenset(used))
+        absent = {name: error.name for name, error in refused.items() if isinstance(error, UnknownRelation)}
+        return Compilation(views, told, frozenset(used), absent)
 
     def lowered(
         self, definition: ViewDefinition, reads: Iterable[tuple[str, str, tuple[Column, ...]]],

@@ -60,7 +60,7 @@ class Definitions:
         """See ``Pipeline.plan``."""
         sources, unread = self.offered(wanted), attach.Unread()
         tables = self.tables(sources, unread)
-        compilation = without_tables(self.compiled(wanted, tables), {**unread.kept, **unread.unknown})
+        compilation = without_tables(self.compiled(wanted, tables), sources, {**unread.kept, **unread.unknown})
         asked = {name: source for name, source in sources.items() if name not in unread.unknown}
         told = self._described(wanted, asked, tables, compilation, unread)
         return {**told, "unread": {name: error.as_dict() for name, error in unread.unknown.items()}}
@@ -114,7 +114,7 @@ class Definitions:
         sources, unread = self.offered(project), attach.Unread(raising=True)
         tables = self.tables(sources, unread)
         check_types(sources, pipeline.maintainer.tables, tables)
-        compilation = without_tables(self.compiled(project, tables), unread.kept)
+        compilation = without_tables(self.compiled(project, tables), sources, unread.kept)
         answer = self._described(project, sources, tables, compilation, unread)
         records = pipeline.catalog.views()
         blocked = {n for n in compilation.refused if n in records}

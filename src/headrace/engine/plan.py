@@ -12,6 +12,7 @@ from headrace.engine.functions import shown
 from headrace.model.definition import Project, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
+from headrace.sources.base import Source
 
 
 def changes(
@@ -51,27 +52,38 @@ def changes(
     return entries + _connectors("sink", project.sinks, before.sinks, sinks)
 
 
-def without_tables(compilation: Compilation, unread: Mapping[str, HeadraceError]) -> Compilation:
+def without_tables(
+    compilation: Compilation, sources: Mapping[str, Source], unread: Mapping[str, HeadraceError]
+) -> Compilation:
     """The same, where the tables of some sources are not known: a table that is not there may be one of theirs."""
-    if not unread:
-        return compilation
     refused = {
-        view: unasked(unread, was) if was.code == "sql.unknown_relation" else was
+        view: unasked(compilation.absent[view], was, sources, unread) if view in compilation.absent else was
         for view, was in compilation.refused.items()
     }
     return replace(compilation, refused=refused)
 
 
-def unasked(unread: Mapping[str, HeadraceError], was: HeadraceError, then: str = "") -> HeadraceError:
-    """The sources that could not be asked, in the place of what ``was`` said of a table that is not known; ``then``:
-    what helps, where that is not to look again."""
-    name, error = next(iter(unread.items()))
-    also = [f"source {other} could not be asked either" for other in unread if other != name]
+def unasked(
+    table: str, was: HeadraceError, sources: Mapping[str, Source], unread: Mapping[str, HeadraceError], then: str = ""
+) -> HeadraceError:
+    """What ``was`` said of a table that is not known; that a source could not be asked, where it may be one of its own.
+
+    ``then``: what helps, where that is not to look again.
+    """
+    names = [name for name in unread if _may_have(sources[name], table)]
+    if not names:
+        return was
+    name, error = names[0], unread[names[0]]
+    also = [f"source {other} could not be asked either" for other in names[1:]]
     return HeadraceError(
         error.code, f"source {name} could not be asked for its tables: {error.what}", where=was.where,
         why="; ".join([*error.why.splitlines()[:1], *also, f"of those that are known, {was.what}"]),
         next=then or f"when source {name} answers, look again with `headrace plan`",
     )  # fmt: skip
+
+
+def _may_have(source: Source, table: str) -> bool:
+    return source.named is None or table.lower() in {name.lower() for name in source.named}
 
 
 def waits(refused: HeadraceError) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.model.errors import HeadraceError
@@ -81,6 +81,8 @@ class Source(ABC):
     ``close`` come from that thread too. ``relations`` and ``warnings`` may be called at any time, also
     without ``start`` (by ``headrace plan``), and change nothing at the source.
 
+    ``named``: the tables that its definition names, where it does: it has no others.
+
     ``copies``: whether a start without a position, or ``add``, delivers the whole contents of a table. Of a table in
     ``held`` (set by the engine) the log may hold rows of an earlier time: its copy begins by emptying it. Tables in
     ``refuses`` stop the engine at a strict change that does not fit what they hold; of others it is set aside.
@@ -100,6 +102,7 @@ class Source(ABC):
     """
 
     name: str
+    named: Collection[str] | None = None
     copies: bool = False
     held: frozenset[str] = frozenset()
     refuses: frozenset[str] = frozenset()

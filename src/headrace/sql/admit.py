@@ -16,7 +16,7 @@ from pyspark.errors import ParseException
 from headrace.model.errors import HeadraceError
 from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.clock import check_casts, check_text
-from headrace.sql.errors import did_you_mean, origin_place, syntax_error
+from headrace.sql.errors import UnknownRelation, did_you_mean, origin_place, syntax_error
 from headrace.sql.functions import is_generator, verdicts
 from headrace.sql.tree import SUBQUERIES, Tree
 
@@ -169,9 +169,8 @@ class _Gate:
             raise self.refused(plan, f"{name} with options", "how a relation is read is set in its source")
         if name.lower() not in self.declared:
             known = sorted(self.declared.values())
-            raise HeadraceError(
-                "sql.unknown_relation",
-                f"there is no table or view '{name}'",
+            raise UnknownRelation(
+                name,
                 where=origin_place(self.where, plan),
                 why=f"the project has {', '.join(known) if known else 'no relation yet'}",
                 next=did_you_mean(name, known),

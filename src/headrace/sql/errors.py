@@ -103,10 +103,18 @@ def analysis_error(error: Exception, where: str) -> HeadraceError:
         )
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         name = _plain(given.get("relationName", ""))
-        return HeadraceError("sql.unknown_relation", f"there is no table or view '{name}'", where=spot)
+        return UnknownRelation(name, where=spot)
     return HeadraceError(
         "sql.analysis", message, where=spot, why=f"Spark: {condition}", next=_REWRITES.get(condition, "")
     )
+
+
+class UnknownRelation(HeadraceError):
+    """``sql.unknown_relation`` of the relation ``name``."""
+
+    def __init__(self, name: str, *, where: str, why: str = "", next: str = "") -> None:
+        super().__init__("sql.unknown_relation", f"there is no table or view '{name}'", where=where, why=why, next=next)
+        self.name = name
 
 
 def did_you_mean(name: str, known: list[str]) -> str:

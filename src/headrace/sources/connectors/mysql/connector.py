@@ -59,6 +59,7 @@ class MysqlSource(Source):
         """
         self.name = name
         self._options = option_checks.validate(MysqlOptions, options, where)
+        self.named = self._options.tables
         self._where = where or f"source {name}"
         self._file, self._base = where, base
         self._reader_id = self._options.reader_id(name, project)
