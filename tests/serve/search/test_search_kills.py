@@ -34,17 +34,18 @@ while True:
     search(Path(sys.argv[1]), "orders", "w3")
 """
 
+# Loads once what each process needs that is killed: for each number that it reads one begins as a copy of it.
 WRITER = """
 import os, signal, sys
 from pathlib import Path
 from headrace.serve.search import found, index, kept_rows
 
-calls = 0
+calls = last = 0
 
 def one():
     global calls
     calls += 1
-    if calls == int(sys.argv[2]):
+    if calls == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
 class Counted:
@@ -65,7 +66,13 @@ class Index(Counted):
 opened, added = index.RelationIndex._index, kept_rows.KeptRows._write
 index.RelationIndex._index = lambda self: Index(opened(self))
 kept_rows.KeptRows._write = lambda *arguments: (one(), added(*arguments), one())
-print(found.search(Path(sys.argv[1]), "orders", "late").total, "after", calls, "calls")
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        last = int(line)
+        print(found.search(Path(sys.argv[1]), "orders", "late").total, "after", calls, "calls", flush=True)
+        os._exit(0)
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -77,21 +84,26 @@ def test_a_kill_before_any_call_that_writes_loses_and_doubles_nothing(
     monkeypatch.setattr(found, "_opened", found._opened.__wrapped__)
     view = PublishedView(tmp_path / "project", "orders", {"id": "bigint", "text": "string"})
     view.publish([((0, "late"), 1), ((1, "late and early"), 1)])
-    for number in range(1, 100):
-        if made:
-            search(view.folder, "orders", "late")
-        else:
-            shutil.rmtree(view.folder / ".headrace/search", ignore_errors=True)
-        view.publish([((number, "late and early"), -1), ((number + 1, "late and early"), 1)])
-        child = [sys.executable, "-c", WRITER, view.folder, str(number)]
-        done = subprocess.run(child, capture_output=True, text=True, check=False)
-        after = search(view.folder, "orders", "late")
-        assert sorted(after.rows["id"].to_pylist()) == [0, number + 1], f"killed before call {number}"
-        assert (after.total, after.commit) == (2, view.commit)
-        if done.returncode != -signal.SIGKILL:
-            assert done.stdout.startswith("2 after"), done.stderr
-            break
-    assert number > 8
+    command, killed = [sys.executable, "-c", WRITER, view.folder], f"ended {-signal.SIGKILL}\n"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None and writer.stdout is not None
+        for number in range(1, 100):
+            if made:
+                search(view.folder, "orders", "late")
+            else:
+                shutil.rmtree(view.folder / ".headrace/search", ignore_errors=True)
+            view.publish([((number, "late and early"), -1), ((number + 1, "late and early"), 1)])
+            writer.stdin.write(f"{number}\n")
+            writer.stdin.flush()
+            told = writer.stdout.readline()
+            after = search(view.folder, "orders", "late")
+            assert sorted(after.rows["id"].to_pylist()) == [0, number + 1], f"killed before call {number}"
+            assert (after.total, after.commit) == (2, view.commit)
+            if told != killed:
+                break
+        assert number > 8 and told == f"2 after {number - 1} calls\n"
+        writer.stdin.close()
+        assert writer.stdout.read() == "ended 0\n"
 
 
 def test_a_kill_amid_a_commit_loses_and_doubles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
