@@ -8,14 +8,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
+import numpy as np
 import psutil
 import pyarrow as pa
 
+from benchmarks.answers import apart, comparing
 from headrace.engine.compile import Compiler
 from headrace.engine.kept import Kept
 from headrace.engine.program import assemble
@@ -23,9 +24,13 @@ from headrace.engine.session import open_session
 from headrace.engine.step import Stepper
 from headrace.log.append import LogWriter
 from headrace.model.definition import Settings, ViewDefinition
+from headrace.model.delivery import WEIGHT
 from headrace.model.schema import Relation
 from headrace.model.transaction import OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
-from headrace.serve import snapshot
+from headrace.state.run import open_run
+
+OFTEN_S = 0.5  # between two looks at the memory of a run of seconds
+LOOKING = 0.05  # of a processor, at most, goes into looking
 
 
 class Views:
@@ -37,7 +42,8 @@ class Views:
         compilation = Compiler(self.spark).compile(tables, [ViewDefinition(n, q) for n, q in sql.items()], {})
         assert not compilation.refused, compilation.refused
         self.tables, self.folder = tables, folder
-        self.program = assemble(tables, {v.feed: v.root for v in compilation.views.values()})
+        self.feeds = {view.feed: view.root for view in compilation.views.values()}
+        self.program = assemble(tables, self.feeds)
         self.log = LogWriter(folder / "log")
         self.kept = Kept(folder / "state")
         self.kept.start()
@@ -45,6 +51,7 @@ class Views:
             self.spark, self.program, folder / "log", self.kept, folder / "state", self.settings.partitions
         )
         self.number = self.frontier = 0
+        self.published: list[str] = []
 
     def append(self, changes: Mapping[str, tuple[pa.Array, list[pa.Array]]]) -> None:
         """One transaction: table -> (operations int8, columns)."""
@@ -64,7 +71,18 @@ class Views:
         result = self.stepper.run(self.number, self.frontier, self.log.end, wide=wide)
         self.kept.add(result.runs)
         self.frontier = self.log.end
-        return time.perf_counter() - began
+        took = time.perf_counter() - began
+        self.published += [output.path for output in result.outputs if output.feed in self.feeds]
+        return took
+
+    def differing(self, answer: str) -> int:
+        """How many rows of the only view are missing or too many; ``answer`` as it is to ``differing``."""
+        with comparing() as connection:
+            columns = connection.sql(f"FROM {answer}").columns
+            names = [*(f"c{place}" for place in range(len(columns))), WEIGHT]
+            held = pa.concat_tables([open_run(path).select(names) for path in self.published])
+            connection.register("held", held.rename_columns([*columns, WEIGHT]))
+            return sum(apart(connection, "held", columns, answer))
 
     def close(self) -> None:
         self.kept.close()
@@ -73,17 +91,19 @@ class Views:
 
 
 class Memory:
-    """Memory of this process and all it started, in MiB, by proportional set size.
+    """Memory of a process and all it started, in MiB, by proportional set size; of this one if none is told.
 
     ``samples``: (seconds of the monotonic clock, MiB) of every look; ``kinds``: of every look what the driver, the JVM
-    and the workers have, each its own memory and what it maps of files; ``without``: processes that do not count.
+    and the workers have, each its own memory and what it maps of files; ``without``: processes that do not count. The
+    kernel walks all the pages of a process for a look, so looks are rarer where they are long.
     """
 
-    def __init__(self, every_s: float = 2.0) -> None:
+    def __init__(self, every_s: float = 2.0, of: psutil.Process | None = None) -> None:
         self.peak = 0.0
         self.samples: list[tuple[float, float]] = []
         self.kinds: list[Counter[str]] = []
         self.without: set[int] = set()
+        self._first = of or psutil.Process()
         self._every, self._stop = every_s, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -101,19 +121,28 @@ class Memory:
         return {kind: round(value / len(looks)) for kind, value in sorted(sum(looks, Counter()).items())}
 
     def _watch(self) -> None:
-        me = psutil.Process()
-        while not self._stop.wait(self._every):
-            kinds: Counter[str] = Counter()
-            for process in [me, *me.children(recursive=True)]:
-                try:
-                    if process.pid not in self.without:
-                        kind = "driver" if process == me else "jvm" if process.name() == "java" else "workers"
-                        kinds.update(_used(kind, process.pid))
-                except (psutil.Error, OSError):
-                    continue
-            self.kinds.append(kinds)
-            self.samples.append((time.monotonic(), sum(kinds.values())))
-            self.peak = max(self.peak, self.samples[-1][1])
+        wait = 0.0
+        while not self._stop.wait(wait):
+            began = time.thread_time()
+            self._look()
+            wait = max(self._every, (time.thread_time() - began) / LOOKING)
+
+    def _look(self) -> None:
+        kinds: Counter[str] = Counter()
+        try:
+            processes = [self._first, *self._first.children(recursive=True)]
+        except psutil.Error:
+            return
+        for process in processes:
+            try:
+                if process.pid not in self.without:
+                    kind = "driver" if process == self._first else "jvm" if process.name() == "java" else "workers"
+                    kinds.update(_used(kind, process.pid))
+            except (psutil.Error, OSError):
+                continue
+        self.kinds.append(kinds)
+        self.samples.append((time.monotonic(), sum(kinds.values())))
+        self.peak = max(self.peak, self.samples[-1][1])
 
 
 def _used(kind: str, pid: int) -> dict[str, float]:
@@ -145,22 +174,10 @@ def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def differing(project: Path, view: str, answer: str) -> int:
-    """How many rows of a project's view are missing or too many; ``answer``: what DuckDB selects the right ones from.
-
-    Values are compared by their texts, times in UTC.
-    """
-    _, schema, held = snapshot.contents(project, view)
-    names = ", ".join(f'CAST("{column}" AS VARCHAR)' for column in schema.names)
-    both = f"SELECT {names}, _w AS w FROM held UNION ALL SELECT {names}, -1 FROM {answer}"
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone='UTC'")
-        connection.register("held", held)
-        found = connection.execute(
-            f"SELECT coalesce(sum(abs(w)), 0) FROM (SELECT sum(w) AS w FROM ({both}) GROUP BY ALL)"
-        ).fetchone()
-    assert found is not None
-    return int(found[0])
+def percentiles(seconds: Sequence[float] | np.ndarray, name: str = "") -> dict[str, float]:
+    """Median and 99 of 100 of durations, in ms; ``name`` goes before theirs."""
+    found = np.percentile(seconds, (50, 99)) * 1000 if len(seconds) else (0.0, 0.0)
+    return {f"{name}p{part}_ms": round(float(value), 1) for part, value in zip((50, 99), found, strict=True)}
 
 
 def report(**values: Any) -> None:

@@ -1,18 +1,24 @@
 """The revenue view (join + aggregate) fed from the log in large steps, its state growing all the while.
 
 python -m benchmarks.bulk [--changes 5000000] [--step 1000000] [--narrow]
+
+The view is held to DuckDB over Parquet files of the same rows, which is timed: a step is beside computing all of it
+anew. One JSON line a step and one of all; the exit status is 1 when a row is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 
-from benchmarks.bench import Memory, Views, processor_seconds, report
+from benchmarks.answers import anew, beside
+from benchmarks.bench import Memory, Views, percentiles, processor_seconds, report, size_of
 from headrace.model.schema import Column, Relation
 
 TABLES = {
@@ -24,47 +30,54 @@ TABLES = {
     "customers": Relation("customers", (Column("id", "bigint", False), Column("region", "string")), ("id",)),
 }
 REVENUE = """select c.region, count(*) orders, sum(o.amount) revenue
-from orders o join customers c on o.customer = c.id where o.amount > 0 group by c.region"""
+from {orders} o join {customers} c on o.customer = c.id where o.amount > 0 group by c.region"""
 CUSTOMERS = 100_000
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--changes", type=int, default=5_000_000)
     parser.add_argument("--step", type=int, default=1_000_000)
     parser.add_argument("--narrow", action="store_true", help="one task instead of one a core")
     chosen = parser.parse_args()
     random = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder, Memory() as memory:
-        views = Views(Path(folder), TABLES, {"revenue": REVENUE})
-        inserts = pa.array(np.zeros(CUSTOMERS, np.int8))
+    with tempfile.TemporaryDirectory() as name, Memory() as memory:
+        folder = Path(name)
+        views = Views(folder, TABLES, {"revenue": REVENUE.format(orders="orders", customers="customers")})
         regions = pa.array([f"region {i % 1000}" for i in range(CUSTOMERS)])
-        views.append({"customers": (inserts, [pa.array(np.arange(CUSTOMERS)), regions])})
+        append(views, folder, "customers", [pa.array(np.arange(CUSTOMERS)), regions])
         views.step()
-        seconds, at, total = 0.0, 0, 0
+        took: list[float] = []
+        at = 0
         while at < chosen.changes:
             size = min(chosen.step, chosen.changes - at)
-            amounts = random.integers(-10, 1000, size)
-            columns = [np.arange(at, at + size), random.integers(0, CUSTOMERS, size), amounts]
-            views.append({"orders": (pa.array(np.zeros(size, np.int8)), [pa.array(c) for c in columns])})
+            columns = [np.arange(at, at + size), random.integers(0, CUSTOMERS, size), random.integers(-10, 1000, size)]
+            append(views, folder, "orders", [pa.array(column) for column in columns])
             busy = processor_seconds()
-            took = views.step(wide=not chosen.narrow)
-            busy = processor_seconds() - busy
-            seconds, at, total = seconds + took, at + size, total + int(amounts[amounts > 0].sum())
+            took.append(views.step(wide=not chosen.narrow))
+            busy, at = processor_seconds() - busy, at + size
             report(
-                benchmark="bulk step",
-                changes=size,
-                state=at,
-                seconds=round(took, 3),
-                per_second=round(size / took),
-                processor_seconds=round(busy, 2),
-            )
+                benchmark="bulk step", changes=size, state=at, seconds=round(took[-1], 3),
+                per_second=round(size / took[-1]), processor_seconds=round(busy, 2),
+            )  # fmt: skip
+        answer = REVENUE.format(**{table: f"'{folder}/{table}/*.parquet'" for table in TABLES})
+        wrong, steps = views.differing(f"({answer})"), percentiles(took, "step_")
         report(
-            benchmark="bulk", changes=at, seconds=round(seconds, 2), per_second=round(at / seconds),
-            peak_mib=round(memory.peak), wide=not chosen.narrow,
+            benchmark="bulk", changes=at, seconds=round(sum(took), 2), per_second=round(at / sum(took)),
+            **steps, peak_mib=round(memory.peak), state_bytes=size_of(folder / "state"), wide=not chosen.narrow,
+            **beside(anew(answer), steps["step_p50_ms"]), wrong=wrong,
         )  # fmt: skip
         views.close()
+    return 1 if wrong else 0
+
+
+def append(views: Views, folder: Path, table: str, columns: list[pa.Array]) -> None:
+    """One transaction of new rows, and a Parquet file of them."""
+    views.append({table: (pa.array(np.zeros(len(columns[0]), np.int8)), columns)})
+    (folder / table).mkdir(exist_ok=True)
+    rows = pa.table(columns, names=list(TABLES[table].names))
+    parquet.write_table(rows, folder / table / f"part-{views.log.end:05d}.parquet")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.bench import Views, processor_seconds, report
+from benchmarks.bench import Memory, Views, processor_seconds, report, size_of
 from benchmarks.bulk import CUSTOMERS, REVENUE, TABLES
 
 
@@ -27,8 +27,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300)
     chosen = parser.parse_args()
     random = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder:
-        views = Views(Path(folder), TABLES, {"revenue": REVENUE})
+    with tempfile.TemporaryDirectory() as folder, Memory() as memory:
+        views = Views(Path(folder), TABLES, {"revenue": REVENUE.format(orders="orders", customers="customers")})
         regions = pa.array([f"region {i % 1000}" for i in range(CUSTOMERS)])
         views.append({"customers": (pa.array(np.zeros(CUSTOMERS, np.int8)), [pa.array(np.arange(CUSTOMERS)), regions])})
         views.step()
@@ -52,6 +52,7 @@ def main() -> None:
             report(
                 benchmark="constant", state=state, changes=chosen.changes, median_ms=round(found[-1][0], 1),
                 p99_ms=round(found[-1][1], 1), processor_ms=round(busy * 1000, 1),
+                peak_mib=round(memory.peak), state_bytes=size_of(Path(folder) / "state"),
             )  # fmt: skip
         (median, p99), (largest_median, largest_p99) = found[0], found[-1]
         ratios = {"ratio": round(largest_median / median, 2), "p99_ratio": round(largest_p99 / p99, 2)}

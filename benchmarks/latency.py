@@ -9,7 +9,8 @@ which is found first by pushing as fast as is answered while the log may not run
 
 One JSON line; ``p99_ratio``, ``own_ratio`` and ``memory_ratio`` compare the last window with the first; the latter is
 with the pages of log and state that are mapped, which the system takes back when it needs them. The view is held to
-DuckDB over the rows that the other process was told were taken; the exit status is 1 when one is wrong.
+DuckDB over the rows that the other process was told were taken, and what that takes is told beside a step; the exit
+status is 1 when one is wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ import numpy as np
 import yaml
 
 import headrace
-from benchmarks.bench import Memory, differing, report, size_of
+from benchmarks.answers import anew, beside, differing
+from benchmarks.bench import Memory, percentiles, report, size_of
 from benchmarks.pusher import CLIENTS, Load, client
 
 VIEW = """select c.region, count(*) as orders, sum(o.amount) as revenue
@@ -90,6 +92,7 @@ def run(folder: Path, load: Load, chosen: argparse.Namespace) -> int:
     figures = latencies(pushed, watch, memory, chosen)
     answer = VIEW.format(**{table: f"'{pushed}/{table}-*.parquet'" for table in TABLES})
     wrong = differing(project, "revenue", f"({answer})")
+    figures |= beside(anew(answer), figures["step_ms"])
     report(
         benchmark="latency", asked_per_second=round(rate), peak_per_second=peak and round(peak),
         seconds=chosen.seconds, transaction=chosen.transaction, orders=chosen.orders, customers=chosen.customers,
@@ -173,7 +176,7 @@ def latencies(folder: Path, watch: Watch, memory: Memory, chosen: argparse.Names
     due, answered, commit = (rows[rows[:, 0] >= began][:, n] for n in range(3))
     at, frontier = (np.array(column) for column in zip(*watch.seen, strict=True))
     published = at[np.searchsorted(frontier, commit)]
-    waited, since = (published - answered) * 1000, due - began
+    waited, since = published - answered, due - began
     window = min(chosen.window or chosen.seconds / 5, chosen.seconds)
     windows = {}
     for name, first in (("first", 0.0), ("last", chosen.seconds - window)):
@@ -187,20 +190,14 @@ def latencies(folder: Path, watch: Watch, memory: Memory, chosen: argparse.Names
     took = [seconds * 1000 for when, seconds in watch.steps if began <= when]
     return {
         "rate": round(len(commit) * chosen.transaction / (answered.max() - began)), "transactions": len(commit),
-        **percentiles(waited), "max_ms": round(float(waited.max()), 1),
-        "due_p99_ms": percentiles((published - due) * 1000)["p99_ms"],
-        "answer_p99_ms": percentiles((answered - due) * 1000)["p99_ms"],
+        **percentiles(waited), "max_ms": round(float(waited.max()) * 1000, 1),
+        "due_p99_ms": percentiles(published - due)["p99_ms"],
+        "answer_p99_ms": percentiles(answered - due)["p99_ms"],
         "steps": len(took), "step_ms": round(statistics.median(took), 1), "window_s": window, "windows": windows,
         "p99_ratio": round(windows["last"]["p99_ms"] / windows["first"]["p99_ms"], 2),
         "own_ratio": round(windows["last"]["own_mib"] / max(1.0, windows["first"]["own_mib"]), 3),
         "memory_ratio": round(windows["last"]["mib"] / max(1.0, windows["first"]["mib"]), 3), "series": series,
     }  # fmt: skip
-
-
-def percentiles(values: np.ndarray) -> dict[str, float]:
-    if not len(values):
-        return {"p50_ms": 0.0, "p99_ms": 0.0}
-    return {f"p{part}_ms": round(float(np.percentile(values, part)), 1) for part in (50, 99)}
 
 
 def push(load: Load, url: str, token: str, folder: Path, rate: float, seconds: float) -> int:

@@ -19,6 +19,7 @@ is the number of processes that wanted a core when a line was printed: beside ot
 than the machine is, what a processor's time says hardly. A goal is judged at the size that it is asked for and at no
 other.
 [Figures](figures.md) has what was measured one by one, and why it is so."""
+EQUAL, UNTOLD = "the answer equals DuckDB's", "the answer was not compared"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _section(workload: Workload, run: Run, plotted: bool) -> Iterator[str]:
         yield f"**The program ended with status {run.exit}: something was wrong, and no goal is met.**\n"
     if workload.figures:
         yield "| figure | measured | goal | |\n|---|---|---|---|"
-        yield from (_row(figure, run, whole) for figure in workload.figures if found(figure, run) is not None)
+        yield from (_row(f, run, whole) for f in workload.figures if _judged(f) or found(f, run) is not None)
     else:
         yield "| line | printed |\n|---|---|"
         yield from (_printed(line) for line in run.lines)
@@ -96,23 +97,46 @@ def _when(run: Run) -> str:
 
 
 def _pivot(rows: str, columns: str, cells: str, lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A table of the medians of what lines with all three keys say, and how many times the first column is of each."""
-    values: dict[Any, dict[Any, list[float]]] = {}
+    """A table of the medians of what lines with all three keys say, and how many times the first column is of each;
+    below it whose answers were equal, and what was refused."""
+    of_row: dict[Any, dict[Any, list[Mapping[str, Any]]]] = {}
     for line in lines:
         if line.keys() >= {rows, columns}:
-            of_cell = values.setdefault(line[rows], {}).setdefault(line[columns], [])
-            of_cell += [line[cells]] if cells in line else []
-    heads = list(dict.fromkeys(column for of in values.values() for column in of))
+            of_row.setdefault(line[rows], {}).setdefault(line[columns], []).append(line)
+    heads = list(dict.fromkeys(column for of in of_row.values() for column in of))
     yield f"\n| {rows} | {' | '.join(heads)} |\n|---{'|---:' * len(heads)}|"
-    for name, of in values.items():
-        yield f"| {name} | {' | '.join(_raced(of, head, heads[0]) for head in heads)} |"
+    for name, of in of_row.items():
+        yield f"| {name} | {' | '.join(_raced(of, head, heads[0], cells) for head in heads)} |"
+    for head in heads[1:]:
+        column = {name: of[head] for name, of in of_row.items() if head in of}
+        yield f"\n{head}: {'; '.join(_answered(column, cells))}."
 
 
-def _raced(of: Mapping[Any, Sequence[float]], head: Any, first: Any) -> str:
-    if not of.get(head):
-        return "failed" if head in of else ""
-    times = f" ({median(of[first]) / median(of[head]):.2f})" if head != first and of.get(first) else ""
-    return f"{median(of[head]):,.0f}{times}"
+def _raced(of: Mapping[Any, Sequence[Mapping[str, Any]]], head: Any, first: Any, cells: str) -> str:
+    lines = of.get(head, ())
+    values, firsts = ([line[cells] for line in of.get(column, ()) if cells in line] for column in (head, first))
+    if not values:
+        return "" if not lines else "refused" if any("refused" in line for line in lines) else "failed"
+    times = f" ({median(firsts) / median(values):.2f})" if head != first and firsts else ""
+    differs = ", **differs**" if any(line.get("equal") is False for line in lines) else ""
+    return f"{median(values):,.0f}{times}{differs}"
+
+
+def _answered(column: Mapping[Any, Sequence[Mapping[str, Any]]], cells: str) -> Iterator[str]:
+    """Which rows of a column have answers that equal DuckDB's, and why others have not."""
+    told: dict[str, list[str]] = {}
+    for name, lines in column.items():
+        said = [line["equal"] for line in lines if "equal" in line]
+        why = next((line["why"] for line in lines if "why" in line), "")
+        if refused := next((line["refused"] for line in lines if "refused" in line), ""):
+            told.setdefault(f"refused, {refused.partition('. ')[0].rstrip('.;')}", []).append(name)
+        elif False in said or True in said:
+            told.setdefault("**the answer differs from DuckDB's**" if False in said else EQUAL, []).append(name)
+        elif any(cells in line for line in lines):
+            told.setdefault(f"the answer cannot be held to DuckDB's, {why}" if said else UNTOLD, []).append(name)
+    for verdict in sorted(told, key=lambda verdict: (verdict != EQUAL, verdict)):
+        names = f"all {len(told[verdict])}" if len(told) == 1 else ", ".join(told[verdict])
+        yield f"{names}: {verdict}"
 
 
 def found(figure: Figure, run: Run) -> Any:
@@ -131,10 +155,16 @@ def met(figure: Figure, value: float) -> bool:
     return (figure.most is None or value <= figure.most) and (figure.least is None or value >= figure.least)
 
 
+def _judged(figure: Figure) -> bool:
+    return figure.most is not None or figure.least is not None
+
+
 def _row(figure: Figure, run: Run, whole: bool) -> str:
     value = found(figure, run)
     bounds = (("at most", figure.most), ("at least", figure.least))
     goal = ", ".join(f"{word} {shown(bound, figure.unit)}" for word, bound in bounds if bound is not None)
+    if value is None:
+        return f"| {figure.label} | not measured | {goal} | **not measured** |"
     verdict = "" if not goal else "not judged at this size"
     if goal and (whole or run.exit):
         verdict = "met" if met(figure, value) and not run.exit else "**missed**"
@@ -219,4 +249,5 @@ DRAWINGS = {
     "many": _by_views,
     "tpch": _by_share,
     "nexmark": _by_query,
+    "nexmark-1m": _by_query,
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.bench import Views, processor_seconds, report
+from benchmarks.bench import Memory, Views, percentiles, processor_seconds, report, size_of
 from headrace.model.schema import Column, Relation
 
 TABLES = {
@@ -46,7 +46,7 @@ def main() -> None:
     chosen = parser.parse_args()
     for name, sql in QUERIES.items():
         random = np.random.default_rng(0)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, Memory() as memory:
             views = Views(Path(folder), TABLES, {"v": sql})
             views.append(scores(random, np.arange(chosen.rows)))
             filling = views.step()
@@ -59,7 +59,9 @@ def main() -> None:
             busy = (processor_seconds() - busy) / steps
             report(
                 benchmark="ranking", query=name, group=chosen.rows, changes=1, filling_s=round(filling, 1),
-                median_ms=round(statistics.median(took) * 1000, 1), processor_ms=round(busy * 1000, 1),
+                median_ms=round(statistics.median(took) * 1000, 1), p99_ms=percentiles(took)["p99_ms"],
+                processor_ms=round(busy * 1000, 1), peak_mib=round(memory.peak),
+                state_bytes=size_of(Path(folder) / "state"),
             )  # fmt: skip
             views.close()
 

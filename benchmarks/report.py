@@ -3,8 +3,9 @@
 python -m benchmarks.report [--only latency many] [--quick] [--page] [--results benchmarks/results.jsonl]
 
 A line of the results is a run: its command, commit, date and JSON lines; of each workload the run that counts is kept.
-``--quick`` runs small sizes in a few minutes and leaves page and results alone; ``--page`` writes the page from what
-there is and runs nothing. The exit status is 1 when a program ended with another than 0.
+``--quick`` runs small sizes in a few minutes, tells how many seconds they took, and leaves page and results alone;
+``--page`` writes the page from what there is and runs nothing. The exit status is 1 when a program ended with another
+than 0.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -36,14 +38,16 @@ def main() -> int:
     wanted = [w for w in WORKLOADS if w.name in (chosen.only or [w.name]) and not chosen.page]
     if chosen.quick:
         wanted = [w for w in wanted if w.small is not None]
-    runs, status = kept(chosen.results), 0
+    runs, status, began = kept(chosen.results), 0, time.monotonic()
     for workload in wanted:
         run = measured(workload, workload.small if chosen.quick else None)
         status |= run.exit != 0
         if not chosen.quick:
             runs = list(newest([*runs, run]).values())
             chosen.results.write_text("".join(json.dumps(asdict(each)) + "\n" for each in runs), encoding="utf-8")
-    if not chosen.quick:
+    if chosen.quick:
+        sys.stdout.write(f"bench-quick: {time.monotonic() - began:.0f} s\n")
+    else:
         PAGE.write_text(page(runs, draw(runs, PAGE.with_suffix(""))), encoding="utf-8")
     return status
 

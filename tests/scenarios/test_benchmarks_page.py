@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from benchmarks import report
 from benchmarks.page import Run, command, page
 from benchmarks.workloads import WORKLOADS, Workload
 
-LATENCY, MANY = (next(w for w in WORKLOADS if w.name == name) for name in ("latency", "many"))
+NAMED = {workload.name: workload for workload in WORKLOADS}
+LATENCY, MANY, SOAK, NEXMARK = (NAMED[name] for name in ("latency", "many", "soak", "nexmark"))
 LINE = {
     "benchmark": "latency", "rate": 9987, "p50_ms": 132.7, "p99_ms": 521.5, "max_ms": 505.9, "state_bytes": 53810185,
     "wrong": 0, "series": [[1.0, 120.5, 300.0], [2.0, 130.0, 410.0]], "load": 6.96,
@@ -65,20 +67,19 @@ def test_a_run_that_failed_meets_nothing() -> None:
 
 
 def test_what_has_no_figures_of_its_own_is_shown_as_printed_and_the_rest_is_named() -> None:
-    log = next(w for w in WORKLOADS if w.name == "log")
+    log = NAMED["log"]
     text = page([recorded(log, {"name": "one writer", "per_second": 1750, "load": 2.0})])
     assert "| one writer | per_second 1,750 |" in section(text, log.title)
     assert f"- {MANY.title}: `{command(MANY)}`" in section(text, "Not measured yet")
 
 
 def test_what_was_raced_is_a_table_of_medians() -> None:
-    nexmark = next(w for w in WORKLOADS if w.name == "nexmark")
     rates = (("q0", "headrace", 1_600_000), ("q0", "flink", 500), ("q0", "headrace", 1_400_000), ("q6", "headrace", 7))
     lines = [{"benchmark": "nexmark", "query": q, "engine": e, "per_second": rate} for q, e, rate in rates]
     lines.insert(2, {"benchmark": "nexmark", "query": "q3", "engine": "flink", "failed": -9})
     lines[-1] |= {"commit": "def5678", "date": "2026-02-02 10:00:00"}
-    ratio = {"benchmark": "nexmark ratio", "to_flink": 3.1, "least": 0.9, "least_query": "q6"}
-    told = section(page([recorded(nexmark, *lines, ratio)]), nexmark.title)
+    ratio = {"benchmark": "nexmark ratio", "to_flink": 3.1, "least": 0.9, "least_query": "q6", "least_dbsp": 0.29}
+    told = section(page([recorded(NEXMARK, *lines, ratio)]), NEXMARK.title)
     assert (
         "| query | headrace | flink |\n|---|---:|---:|\n| q0 | 1,500,000 | 500 (3000.00) |\n| q3 |  | failed |\n| q6 | 7 |  |"
         in told
@@ -86,6 +87,39 @@ def test_what_was_raced_is_a_table_of_medians() -> None:
     assert "commit abc1234, def5678, 2026-01-31 to 2026-02-02." in told
     assert "| ours to Flink SQL, geometric mean | 3.1 times | at least 3 times | met |" in told
     assert "| the query of that | q6 |  |  |" in told
+    # The mean of all queries and the least of them are judged each by itself.
+    assert "DBSP in Rust, least | 0.29 times | at least 0.5 times | **missed** |" in told
+    assert "DBSP in Rust, in memory, geometric mean | not measured | at least 0.5 times | **not measured** |" in told
+
+
+def test_what_neighbours_answered_is_told_below_the_table() -> None:
+    race = NAMED["nexmark-1m"]
+    open_windows = {"per_second": 5, "equal": None, "why": "windows are open"}
+    cells: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        *((query, "headrace", {"per_second": 10, "wrong": 0}) for query in ("q0", "q5", "q6", "q7")),
+        ("q0", "flink", {"per_second": 5, "equal": True}),
+        ("q0", "flink", {"per_second": 5}),  # compared once
+        ("q5", "flink", {"per_second": 2, "equal": False, "missing": 1, "extra": 0}),
+        ("q0", "pathway", {"per_second": 4}),
+        *(("q0", "spark", {"per_second": 5, "equal": True}), ("q5", "spark", open_windows)),
+        *((query, "spark", {"refused": "[NO] No window. Ever; "}) for query in ("q6", "q7")),
+    )
+    lines = [{"benchmark": "nexmark", "query": query, "engine": engine, **said} for query, engine, said in cells]
+    told = section(page([recorded(race, *lines)]), race.title)
+    assert "| q5 | 10 | 2 (5.00), **differs** |  | 5 (2.00) |" in told
+    assert "| q6 | 10 |  |  | refused |" in told
+    assert "\nflink: q0: the answer equals DuckDB's; q5: **the answer differs from DuckDB's**.\n" in told
+    assert "\npathway: all 1: the answer was not compared.\n" in told
+    untold = "q6, q7: refused, [NO] No window; q5: the answer cannot be held to DuckDB's, windows are open."
+    assert f"\nspark: q0: the answer equals DuckDB's; {untold}\n" in told
+
+
+def test_a_figure_that_is_judged_is_never_left_out() -> None:
+    told = section(page([recorded(SOAK, LINE)]), SOAK.title)
+    assert (
+        "| memory of its own, the last window to the first | not measured | at most 1.05 | **not measured** |" in told
+    )
+    assert "peak rate" not in told  # nothing is asked of it
 
 
 def test_of_each_workload_the_run_that_counts_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,3 +150,27 @@ def test_a_program_is_run_its_lines_kept_and_its_status_told(capsys: pytest.Capt
     done = report.measured(Workload("json", "JSON", ("timeit", "-n", "1", "-r", "1", "-s", "print('{}')")), None)
     assert (done.exit, done.lines, done.command) == (0, [{}], "python -m timeit -n 1 -r 1 -s print('{}')")
     assert "{}" in capsys.readouterr().out
+
+
+def test_a_quick_look_runs_the_small_sizes_and_tells_how_long_it_took(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    said = "import json, sys; print(json.dumps({'events': int(sys.argv[1])}))"
+    (tmp_path / "said.py").write_text(said)
+    (tmp_path / "broken.py").write_text("raise SystemExit(3)")
+    programs = [
+        Workload("said", "Said", ("said", "1000"), ("10",)),
+        Workload("large", "Only large", ("said", "1000")),
+        Workload("broken", "Broken", ("broken",), ()),
+    ]
+    results, written = tmp_path / "results.jsonl", tmp_path / "benchmarks.md"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(report, "WORKLOADS", programs)
+    monkeypatch.setattr(report, "PAGE", written)
+    monkeypatch.setattr(sys, "argv", ["report", "--quick", "--results", str(results)])
+    assert report.main() == 1  # as one of them failed
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines == ["python -m said 10", '{"events": 10}', "python -m broken"]
+    assert re.fullmatch(r"bench-quick: \d+ s", last)
+    assert not results.exists() and not written.exists()
+    assert sum(workload.small is not None for workload in WORKLOADS) > 10

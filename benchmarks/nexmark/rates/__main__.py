@@ -5,8 +5,9 @@ python -m benchmarks.nexmark.rates [--events 1000000] [--queries q0 q4] [--peers
 
 Before each run the page cache is filled (``benchmarks.cached``), for neighbours as for us. A neighbour is installed
 from its registry the first time, into an environment of its own beside the data. Each answer of ours is held to
-DuckDB's over the same files before its figure counts. With ``--keep`` a race of hours may be run in parts: runs that
-the file has are not made again, nor is a neighbour that has failed. One JSON line a run; the last line tells the
+DuckDB's over the same files before its figure counts; that of a neighbour is too, once for each query, and its line
+says whether it is ``equal``. With ``--keep`` a race of hours may be run in parts: runs that the file has are not made
+again, nor is a neighbour that has failed or that refuses the query. One JSON line a run; the last line tells the
 geometric mean of the ratios and the slowest of ours, the one before it the same as JSON.
 """
 
@@ -15,25 +16,24 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
+import shutil
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import psutil
 
 from benchmarks import cached
 from benchmarks.nexmark.rates import stream, texts
+from benchmarks.nexmark.rates.folded import compared
 from benchmarks.nexmark.rates.neighbours import PEERS, YARDSTICK, commands
 from benchmarks.report import commit
+from benchmarks.watched import run
 
-LIMIT_S, LOOK_S = 900, 0.2
+NO_FIGURE = {"failed", "refused"}
 AS_TEXT = "strftime({0}, '%Y-%m-%d %H:%M:%S.%g') AS {0}"
 
 
@@ -60,16 +60,18 @@ def main() -> int:
     kept = _kept(chosen.keep, chosen.events, chosen.queries, chosen.cold)
     for line in kept:
         print(json.dumps(line), flush=True)
-    wrong = 0
+    wrong, changes = 0, chosen.folder / "changes"
     for number in range(chosen.rounds):
         for query in chosen.queries:
-            for engine, command in commands(query, data, chosen.events, peers, chosen.folder):
+            for engine, command in commands(query, data, chosen.events, peers, chosen.folder, changes):
                 made = [line for line in kept if (line["query"], line["engine"]) == (query, engine)]
-                if len(made) > number or (engine != "headrace" and any("failed" in line for line in made)):
+                if len(made) > number or (engine != "headrace" and any(line.keys() & NO_FIGURE for line in made)):
                     continue
                 if not chosen.cold:
                     cached.fill(chosen.folder)
-                line = {"benchmark": "nexmark", "query": query, "engine": engine} | _run(command)
+                line = {"benchmark": "nexmark", "query": query, "engine": engine} | _raced(command, changes)
+                if engine != "headrace" and not any("equal" in line for line in made):
+                    line |= compared(line, changes, data / "answers" / f"{query}.parquet")
                 print(json.dumps(line), flush=True)
                 wrong += bool(line.get("wrong"))
                 if not line.get("wrong"):
@@ -147,31 +149,11 @@ def _as_csv(data: Path) -> None:
                 connection.execute(f"COPY ({rows}) TO '{into}' (FORMAT csv, HEADER {header})")
 
 
-def _run(command: list[str]) -> dict[str, Any]:
-    """The last JSON line that a command prints, with its processor time and peak memory where it does not tell."""
-    began = time.monotonic()
-    environment = {**os.environ, "PATHWAY_THREADS": "2", "TZ": "UTC"}
-    process = psutil.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
-    busy, peak = dict[int, float](), 0
-    while process.poll() is None:
-        resident = 0
-        for each in [process, *process.children(recursive=True)]:
-            try:
-                times = each.cpu_times()
-                busy[each.pid], resident = times.user + times.system, resident + each.memory_info().rss
-            except psutil.Error:
-                continue
-        peak = max(peak, resident)
-        if time.monotonic() - began > LIMIT_S:
-            for each in [*process.children(recursive=True), process]:
-                each.kill()
-        time.sleep(LOOK_S)
-    with process.stdout as printed:
-        lines: list[str] = [line for line in printed.read().decode().splitlines() if line.startswith("{")]
-    if not lines:
-        return {"failed": process.returncode}
-    measured = {"processor_seconds": round(sum(busy.values()), 2), "peak_mib": peak >> 20}
-    return measured | json.loads(lines[-1])
+def _raced(command: list[str], changes: Path) -> dict[str, Any]:
+    """A run with its ``changes`` in an empty folder, where they stay until the next one."""
+    shutil.rmtree(changes, ignore_errors=True)
+    changes.mkdir(parents=True)
+    return run(command)
 
 
 def _summary(rates: dict[str, dict[str, float]], peers: list[str]) -> dict[str, Any]:

@@ -21,23 +21,28 @@ YARDSTICK = "dbsp"
 RUNNERS = Path(__file__).with_name("peers")
 
 
-def commands(query: str, data: Path, events: int, peers: Collection[str], folder: Path) -> list[tuple[str, list[str]]]:
-    """(engine, command) of the product and of each of the neighbours that has a form of the query."""
+def commands(
+    query: str, data: Path, events: int, peers: Collection[str], folder: Path, changes: Path
+) -> list[tuple[str, list[str]]]:
+    """(engine, command) of the product and of each of the neighbours that has a form of the query; where a neighbour's
+    ``changes`` go is told here."""
     answer = data / "answers" / f"{query}.parquet"
     module = [sys.executable, "-m", "benchmarks.nexmark.rates.ours"]
-    told = ["--events", str(events)]
+    told, out = ["--events", str(events)], ["--changes", str(changes)]
     made = [("headrace", [*module, "--data", str(data), *told, "--query", query, "--answer", str(answer)])]
     if "flink" in peers and texts.text("flink", query):
         text = texts.FOLDER / "flink" / f"{query}.sql"
         runner = [_python(folder, "flink"), str(RUNNERS / "flink.py")]
-        made.append(("flink", [*runner, "--data", str(data / "flink"), *told, "--query-text", str(text)]))
+        made.append(("flink", [*runner, "--data", str(data / "flink"), *told, "--query-text", str(text), *out]))
     if "spark" in peers:
         runner = [sys.executable, str(RUNNERS / "spark.py")]  # the one that the product brings
-        query_text = str(texts.FOLDER / "spark" / f"{query}.sql")
-        made.append(("spark", [*runner, "--data", str(data), *told, "--query-text", query_text]))
+        own = texts.text("spark-streaming", query)
+        text = texts.FOLDER / ("spark-streaming" if own else "spark") / f"{query}.sql"
+        made.append(("spark", [*runner, "--data", str(data), *told, "--query-text", str(text), *out]))
     of_pathway = ["--data", str(data / "pathway"), *told, "--query", query]
     if "pathway" in peers and _has("pathway_queries.py", rf"def {query}\b"):
-        made.append(("pathway", [_python(folder, "pathway"), str(RUNNERS / "pathway_queries.py"), *of_pathway]))
+        runner = [_python(folder, "pathway"), str(RUNNERS / "pathway_queries.py")]
+        made.append(("pathway", [*runner, *of_pathway, *out]))
     if "dbsp" in peers and _has("dbsp/src/main.rs", f'"{query}" =>'):
         made.append(("dbsp", [_built(folder), *of_pathway]))
     return made

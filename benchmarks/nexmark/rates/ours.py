@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import once
-from benchmarks.bench import differing, report
+from benchmarks.answers import differing
+from benchmarks.bench import report
 from benchmarks.nexmark.rates import texts
 
 

@@ -1,8 +1,8 @@
 """One query by Apache Flink SQL: its local cluster, two slots, streaming, state on the heap, mini-batches; its changes
 go into files, as Debezium's JSON, the only form of files that Flink has for changes.
 
-FLINK_PYTHON flink.py --data FOLDER --events N --query-text FILE. Runs in Flink's own environment, so it imports
-nothing of this repository. Its time is the job's net run time: start-up is told beside it. One JSON line.
+FLINK_PYTHON flink.py --data FOLDER --events N --query-text FILE --changes FOLDER. Runs in Flink's own environment, so
+it imports nothing of this repository. Its time is the job's net run time: start-up is told beside it. One JSON line.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with person, auction and bid")
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--query-text", type=Path, required=True)
+    parser.add_argument("--changes", type=Path, required=True, help="folder where its changes go")
     parser.add_argument("--format", default="csv")
     parser.add_argument("--heap-mb", type=int, default=6000)
     chosen = parser.parse_args()
@@ -69,11 +70,10 @@ def main() -> None:
     declared = ", ".join(
         f"`{c.getName()}` {c.getDataType().getLogicalType().copy(True).asSerializableString()}" for c in columns
     )
-    with tempfile.TemporaryDirectory() as folder:
-        sink = f"'connector'='filesystem', 'path'='file://{folder}', 'format'='debezium-json'"
-        tables.execute_sql(f"CREATE TABLE sink ({declared}) WITH ({sink})")
-        job = tables.execute_sql(f"INSERT INTO sink {query}").get_job_client().get_job_execution_result().result()
-        seconds = job.get_net_runtime() / 1000
+    sink = f"'connector'='filesystem', 'path'='file://{chosen.changes.resolve()}', 'format'='debezium-json'"
+    tables.execute_sql(f"CREATE TABLE sink ({declared}) WITH ({sink})")
+    job = tables.execute_sql(f"INSERT INTO sink {query}").get_job_client().get_job_execution_result().result()
+    seconds = job.get_net_runtime() / 1000
     print(json.dumps({
         "engine": "flink", "events": chosen.events, "startup_s": round(time.time() - began - seconds, 2),
         "seconds": round(seconds, 3), "per_second": round(chosen.events / seconds),

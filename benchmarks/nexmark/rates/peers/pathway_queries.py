@@ -1,7 +1,8 @@
 """One query by Pathway, the whole input at once, which is its fastest mode; its changes go into a CSV file.
 
-PATHWAY_PYTHON pathway_queries.py --data FOLDER --events N --query q4. Runs in Pathway's own environment, so it imports
-nothing of this repository. Queries are written as tables of Pathway, since it has no SQL for them. One JSON line.
+PATHWAY_PYTHON pathway_queries.py --data FOLDER --events N --query q4 --changes FOLDER. Runs in Pathway's own
+environment, so it imports nothing of this repository. Queries are written as tables of Pathway, since it has no SQL
+for them. One JSON line.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -223,15 +223,15 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="folder with person, auction and bid")
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--query", required=True)
+    parser.add_argument("--changes", required=True, help="folder where its changes go")
     chosen = parser.parse_args()
     query: Callable[[], Any] | None = getattr(Queries(chosen.data), chosen.query, None)
     if query is None:
         sys.exit(f"{chosen.query} has no form for Pathway here")
-    with tempfile.TemporaryDirectory() as folder:
-        pw.io.csv.write(query(), f"{folder}/changes.csv")
-        started = time.time()
-        pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-        seconds = time.time() - started
+    pw.io.csv.write(query(), f"{chosen.changes}/changes.csv")
+    started = time.time()
+    pw.run(monitoring_level=pw.MonitoringLevel.NONE)
+    seconds = time.time() - started
     print(json.dumps({
         "engine": "pathway", "events": chosen.events, "seconds": round(seconds, 3),
         "per_second": round(chosen.events / seconds),
