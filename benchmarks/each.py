@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 import yaml
 
-from benchmarks.bench import Memory, report
+from benchmarks.bench import Memory, report, size_of
 from headrace.testing.postgres import PostgresServer
 
 CUSTOMERS = 2_000
@@ -99,7 +99,7 @@ def measure(folder: Path, server: PostgresServer, mode: str, chosen: argparse.Na
         benchmark="transactions", mode=mode, flush=flush, transactions=transactions, changes=transactions * rows,
         seconds=round(seconds, 2), first_after=round((first or began + seconds) - began, 2),
         per_second=round(transactions / seconds), changes_per_second=round(transactions * rows / seconds),
-        peak_mib=round(memory.peak),
+        peak_mib=round(memory.peak), state_bytes=size_of(folder / ".headrace/state"),
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.bench import Memory, processor_seconds, report, size_of
+from benchmarks.bench import Memory, percentiles, processor_seconds, report, size_of
 from benchmarks.held import Changes, Held, relation
 from headrace.engine.session import open_session
 from headrace.model.definition import Settings
@@ -98,7 +98,8 @@ def main() -> int:
             report(
                 benchmark="many", views=count, steps=chosen.steps, changes=chosen.changes, orders=chosen.orders,
                 built_s=round(built[count], 1), median_ms=milliseconds(took[count]),
-                p90_ms=round(float(np.percentile(took[count], 90)) * 1000, 1), processor_ms=milliseconds(busy[count]),
+                p90_ms=round(float(np.percentile(took[count], 90)) * 1000, 1),
+                p99_ms=percentiles(took[count])["p99_ms"], processor_ms=milliseconds(busy[count]),
                 state_bytes=size_of(Path(folder) / str(count) / "state"), different=different,
             )  # fmt: skip
         for views in held.values():

@@ -19,10 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import yaml
 
-from benchmarks.bench import report
+from benchmarks.bench import Memory, percentiles, report, size_of
 from benchmarks.each import command, commit, up
 from headrace.testing.postgres import PostgresServer
 
@@ -56,10 +57,15 @@ def main() -> int:
             assert process.stdout is not None
             next(event for event in map(json.loads, process.stdout) if event["event"] == "ready")
             with (
+                Memory(of=psutil.Process(process.pid)) as memory,
                 psycopg.connect(server.dsn, autocommit=True) as writer,
                 psycopg.connect(store, autocommit=True) as reader,
             ):
-                wrong = sum(_measure(writer, reader, changes, chosen) for changes in chosen.changes)
+                wrong = 0
+                for changes in chosen.changes:
+                    figures = _measure(writer, reader, changes, chosen)
+                    report(**figures, peak_mib=round(memory.peak), state_bytes=size_of(folder / ".headrace/state"))
+                    wrong += figures["wrong"]
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate()
@@ -77,8 +83,8 @@ def _write(folder: Path, source: str, store: str) -> None:
 
 def _measure(
     writer: psycopg.Connection[Any], reader: psycopg.Connection[Any], changes: int, chosen: argparse.Namespace
-) -> int:
-    """How many rows of the product's view are not PostgreSQL's."""
+) -> dict[str, Any]:
+    """``wrong``: how many rows of the product's view are not PostgreSQL's."""
     ours, theirs, text = [], [], f"{CHANGE.format(orders=chosen.orders)} from generate_series(1, {changes}))"
     for turn in range(WARM + chosen.rounds):
         before = commit(reader)
@@ -95,13 +101,13 @@ def _measure(
         set(of.execute(f"select region, orders, revenue from {view}".encode()).fetchall())
         for of, view in ((reader, "revenue"), (writer, "refreshed"))
     )
-    median = statistics.median(ours)
-    report(
-        benchmark="refresh", orders=chosen.orders, changes=changes, seen_ms=round(1000 * median, 1),
-        seen_max_ms=round(1000 * max(ours), 1), refresh_ms=round(1000 * statistics.median(theirs), 1),
-        refresh_to_seen=round(statistics.median(theirs) / median, 2), wrong=len(kept ^ refreshed),
-    )  # fmt: skip
-    return len(kept ^ refreshed)
+    seen, anew = statistics.median(ours), statistics.median(theirs)
+    return {
+        "benchmark": "refresh", "orders": chosen.orders, "changes": changes, "seen_ms": round(1000 * seen, 1),
+        "seen_p99_ms": percentiles(ours)["p99_ms"], "seen_max_ms": round(1000 * max(ours), 1),
+        "refresh_ms": round(1000 * anew, 1), "refresh_p99_ms": percentiles(theirs)["p99_ms"],
+        "refresh_to_seen": round(anew / seen, 2), "wrong": len(kept ^ refreshed),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

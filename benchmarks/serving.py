@@ -29,15 +29,17 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import orjson
+import psutil
 import yaml
 
-from benchmarks.bench import report
+from benchmarks.bench import Memory, report, size_of
 from headrace.catalog.store import Catalog
 from headrace.serve import snapshot
 
 GROUPS, FILLING, CHANGED = 1_000, 10_000, 10  # groups; rows of a transaction that fills, and that changes
 AGGREGATE = "SELECT g, count(*) AS n, sum(v) AS v FROM kept GROUP BY g ORDER BY v DESC LIMIT 10"
 CONNECTIONS = 8
+LOOK_S = 5.0  # between two looks at the memory, so seldom that they are not seen in a row's 99 of 100
 REST_S = 5.0  # a row that was not changed for so long is at rest: what was pushed before is published by far
 
 
@@ -181,11 +183,12 @@ async def _measured(project: Path, process: subprocess.Popen[str], chosen: argpa
     while not seen:
         await asyncio.sleep(0.05)
     aggregates: list[float] = []
-    waits, _, _ = await asyncio.gather(
-        _at_times(serving.read, chosen.reads, chosen.seconds),
-        _at_times(serving.change, chosen.writes, chosen.seconds),
-        _at_times(lambda: _noted(serving.aggregate, aggregates), 1, chosen.seconds),
-    )
+    with Memory(LOOK_S, psutil.Process(process.pid)) as memory:
+        waits, _, _ = await asyncio.gather(
+            _at_times(serving.read, chosen.reads, chosen.seconds),
+            _at_times(serving.change, chosen.writes, chosen.seconds),
+            _at_times(lambda: _noted(serving.aggregate, aggregates), 1, chosen.seconds),
+        )
     await asyncio.sleep(2)
     reader.cancel()
     published = _published(project)
@@ -196,7 +199,7 @@ async def _measured(project: Path, process: subprocess.Popen[str], chosen: argpa
         sql_first_ms=_ms([first], 100), sql_p50_ms=_ms(aggregates, 50), sql_max_ms=_ms(aggregates, 100),
         changes_seen=len(late),
         seen_p50_ms=round(statistics.median(late), 1), seen_p99_ms=round(float(np.percentile(late, 99)), 1),
-        wrong=serving.wrong,
+        peak_mib=round(memory.peak), state_bytes=size_of(project / ".headrace/state"), wrong=serving.wrong,
     )  # fmt: skip
     return 1 if serving.wrong else 0
 

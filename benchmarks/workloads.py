@@ -140,7 +140,10 @@ WORKLOADS = (
             Figure("median step of 100 views", "median_ms", "ms", {"benchmark": "many", "views": 100}),
             Figure("time of a processor, 10 views", "processor_ms", "ms", {"benchmark": "many", "views": 10}),
             Figure("time of a processor, 100 views", "processor_ms", "ms", {"benchmark": "many", "views": 100}),
+            Figure("99 of 100 steps of 100 views", "p99_ms", "ms", {"benchmark": "many", "views": 100}),
+            Figure("state of 100 views", "state_bytes", "bytes", {"benchmark": "many", "views": 100}),
             Figure("the most views to the fewest", "ratio", "times", {"benchmark": "many ratio"}, most=5),
+            Figure("peak memory of all processes", "peak_mib", "MiB", {"benchmark": "many ratio"}),
             Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "many ratio"}, most=0),
         ),
     ),
@@ -168,7 +171,7 @@ WORKLOADS = (
     Workload(
         "ctr",
         "Click-through rates of 1,000,000 events, from files to the last change",
-        ("benchmarks.ctr", "--events", "1000000"),
+        ("benchmarks.ctr", "--events", "1000000", "--peers", "flink"),
         ("--events", "200000"),
         (
             Figure("rate", "per_second", "events a second"),
@@ -177,6 +180,9 @@ WORKLOADS = (
             Figure("peak memory of all processes", "peak_mib", "MiB"),
             Figure("state", "state_bytes", "bytes"),
             *ANEW,
+            Figure("ours to Flink SQL", "to_flink", "times"),
+            Figure("Flink SQL", "per_second", "events a second", {"engine": "flink"}),
+            Figure("peak memory of all its processes", "peak_mib", "MiB", {"engine": "flink"}),
             Figure("rows of the view that differ from DuckDB's", "wrong", most=0),
         ),
     ),
@@ -235,6 +241,7 @@ WORKLOADS = (
             for changes in (1, 100, 10_000)
             for key, label, unit in (
                 ("seen_ms", "committed to seen in the sink, median", "ms"),
+                ("seen_p99_ms", "committed to seen in the sink, 99 of 100", "ms"),
                 ("refresh_ms", "REFRESH MATERIALIZED VIEW, median", "ms"),
                 ("refresh_to_seen", "REFRESH to ours", "times"),
                 ("wrong", "rows that differ", ""),
@@ -301,6 +308,8 @@ WORKLOADS = (
             Figure("an aggregate of all rows by SQL, the longest", "sql_max_ms", "ms"),
             Figure("published to seen by a subscriber, median", "seen_p50_ms", "ms"),
             Figure("published to seen by a subscriber, 99 of 100", "seen_p99_ms", "ms", most=100),
+            Figure("peak memory of all processes", "peak_mib", "MiB"),
+            Figure("state", "state_bytes", "bytes"),
             Figure("wrong answers", "wrong", most=0),
         ),
     ),

@@ -4,6 +4,7 @@ those of Spark's own Structured Streaming over a small stream, beside DuckDB's a
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,8 @@ def test_what_was_not_written_or_not_run_is_not_compared(tmp_path: Path) -> None
     assert compared({"engine": "flink", "failed": -9}, tmp_path, tmp_path / "none") == {}
 
 
-def test_structured_streaming_answers_or_refuses(tmp_path: Path) -> None:
+def test_structured_streaming_answers_or_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", os.environ["HEADRACE_JAVA_OPTIONS"])  # a JVM that does not optimize
     data, changes = tmp_path / "data", tmp_path / "changes"
     stream.write(data, EVENTS)
     race._answers(data, ["q17", "q18"])

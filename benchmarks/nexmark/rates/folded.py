@@ -2,12 +2,12 @@
 
 Flink writes changes as Debezium's JSON, Pathway as CSV with a time and a weight, Spark as a folder of Parquet files a
 batch, of which here is one with rows. Folded, each is a bag of rows that must be that of the answer. It is compared
-after the clock has stopped, in bounded memory.
+after the clock has stopped, in bounded memory. ``columns``: those of the answer, name -> type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,10 @@ def compared(line: dict[str, Any], changes: Path, answer: Path) -> dict[str, Any
     if not any(file.is_file() for file in changes.rglob("*")):
         return {"equal": False, "why": "it wrote nothing"}
     with comparing() as connection:
-        columns = connection.sql(f"FROM '{answer}'").columns
+        rows = connection.sql(f"FROM '{answer}'")
+        columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
         held = FORMS[line["engine"]](connection, changes, columns)
-        missing, extra = apart(connection, f"({held})", columns, f"'{answer}'")
+        missing, extra = apart(connection, f"({held})", list(columns), f"'{answer}'")
     if missing and not extra and line.get("watermark"):
         return {
             "equal": None,
@@ -46,14 +47,14 @@ def compared(line: dict[str, Any], changes: Path, answer: Path) -> dict[str, Any
     return {"equal": True} if not missing + extra else {"equal": False, "missing": missing, "extra": extra}
 
 
-def of_flink(connection: duckdb.DuckDBPyConnection, changes: Path, columns: Sequence[str]) -> str:
-    row = "STRUCT(" + ", ".join(f'"{column}" VARCHAR' for column in columns) + ")"
+def of_flink(connection: duckdb.DuckDBPyConnection, changes: Path, columns: Mapping[str, str]) -> str:
+    row = "STRUCT(" + ", ".join(f'"{column}" {type}' for column, type in columns.items()) + ")"
     declared = f"{{before: '{row}', after: '{row}', op: 'VARCHAR'}}"
     files = f"read_json('{changes}/**', format = 'newline_delimited', columns = {declared})"
     return f"SELECT unnest(coalesce(after, before)), CASE op WHEN 'd' THEN -1 ELSE 1 END AS _w FROM {files}"
 
 
-def of_pathway(connection: duckdb.DuckDBPyConnection, changes: Path, columns: Sequence[str]) -> str:
+def of_pathway(connection: duckdb.DuckDBPyConnection, changes: Path, columns: Mapping[str, str]) -> str:
     # Without a text for what is null an empty text stays one.
     files = f"read_csv('{changes}/*', header = true, all_varchar = true, nullstr = '\\N')"
     there = connection.sql(f"FROM {files}").columns
@@ -61,7 +62,7 @@ def of_pathway(connection: duckdb.DuckDBPyConnection, changes: Path, columns: Se
     return f"SELECT {', '.join(named)}, CAST(diff AS BIGINT) AS _w FROM {files}"
 
 
-def of_spark(connection: duckdb.DuckDBPyConnection, changes: Path, columns: Sequence[str]) -> str:
+def of_spark(connection: duckdb.DuckDBPyConnection, changes: Path, columns: Mapping[str, str]) -> str:
     return f"SELECT *, 1 AS _w FROM '{changes}/*/*.parquet'"
 
 

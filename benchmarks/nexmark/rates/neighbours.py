@@ -32,8 +32,7 @@ def commands(
     made = [("headrace", [*module, "--data", str(data), *told, "--query", query, "--answer", str(answer)])]
     if "flink" in peers and texts.text("flink", query):
         text = texts.FOLDER / "flink" / f"{query}.sql"
-        runner = [_python(folder, "flink"), str(RUNNERS / "flink.py")]
-        made.append(("flink", [*runner, "--data", str(data / "flink"), *told, "--query-text", str(text), *out]))
+        made.append(("flink", flink_command(folder, data / "flink", events, text, changes)))
     if "spark" in peers:
         runner = [sys.executable, str(RUNNERS / "spark.py")]  # the one that the product brings
         own = texts.text("spark-streaming", query)
@@ -46,6 +45,12 @@ def commands(
     if "dbsp" in peers and _has("dbsp/src/main.rs", f'"{query}" =>'):
         made.append(("dbsp", [_built(folder), *of_pathway]))
     return made
+
+
+def flink_command(folder: Path, data: Path, events: int, text: Path, changes: Path) -> list[str]:
+    """Of a query in Flink SQL over CSV files, a folder a table, in ``data``."""
+    runner = [_python(folder, "flink"), str(RUNNERS / "flink.py"), "--data", str(data), "--events", str(events)]
+    return [*runner, "--query-text", str(text), "--changes", str(changes)]
 
 
 def _has(runner: str, form: str) -> bool:

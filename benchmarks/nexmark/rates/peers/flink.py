@@ -14,13 +14,16 @@ import tempfile
 import time
 from pathlib import Path
 
+WATERMARK = "WATERMARK FOR date_time AS date_time - INTERVAL '4' SECOND"
 COLUMNS = {
     "person": "id BIGINT, name STRING, email_address STRING, credit_card STRING, city STRING, state STRING,"
-    " date_time TIMESTAMP(3), extra STRING",
+    f" date_time TIMESTAMP(3), extra STRING, {WATERMARK}",
     "auction": "id BIGINT, item_name STRING, description STRING, initial_bid BIGINT, reserve BIGINT,"
-    " date_time TIMESTAMP(3), expires TIMESTAMP(3), seller BIGINT, category BIGINT, extra STRING",
+    f" date_time TIMESTAMP(3), expires TIMESTAMP(3), seller BIGINT, category BIGINT, extra STRING, {WATERMARK}",
     "bid": "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time TIMESTAMP(3),"
-    " extra STRING",
+    f" extra STRING, {WATERMARK}",
+    "impressions": "id BIGINT, campaign BIGINT, shown TIMESTAMP(3)",
+    "clicks": "impression BIGINT, clicked TIMESTAMP(3)",
 }
 SETTINGS = {
     "parallelism.default": "2",
@@ -41,7 +44,7 @@ SETTINGS = {
 def main() -> None:
     began = time.time()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder with person, auction and bid")
+    parser.add_argument("--data", type=Path, required=True, help="with a folder for each table")
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--query-text", type=Path, required=True)
     parser.add_argument("--changes", type=Path, required=True, help="folder where its changes go")
@@ -61,7 +64,7 @@ def main() -> None:
     tables = TableEnvironment.create(settings)
     for name, columns in COLUMNS.items():
         tables.execute_sql(
-            f"CREATE TABLE {name} ({columns}, WATERMARK FOR date_time AS date_time - INTERVAL '4' SECOND) WITH"
+            f"CREATE TABLE {name} ({columns}) WITH"
             f" ('connector'='filesystem', 'path'='file://{chosen.data.resolve()}/{name}', 'format'='{chosen.format}')"
         )
     query = chosen.query_text.read_text()
