@@ -32,6 +32,7 @@ TABLES = {
 REVENUE = """select c.region, count(*) orders, sum(o.amount) revenue
 from {orders} o join {customers} c on o.customer = c.id where o.amount > 0 group by c.region"""
 CUSTOMERS = 100_000
+REGIONS = pa.array([f"region {i % 1000}" for i in range(CUSTOMERS)])
 
 
 def main() -> int:
@@ -44,8 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, Memory() as memory:
         folder = Path(name)
         views = Views(folder, TABLES, {"revenue": REVENUE.format(orders="orders", customers="customers")})
-        regions = pa.array([f"region {i % 1000}" for i in range(CUSTOMERS)])
-        append(views, folder, "customers", [pa.array(np.arange(CUSTOMERS)), regions])
+        append(views, folder, "customers", [pa.array(np.arange(CUSTOMERS)), REGIONS])
         views.step()
         took: list[float] = []
         at = 0
@@ -71,9 +71,14 @@ def main() -> int:
     return 1 if wrong else 0
 
 
+def inserted(columns: list[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
+    """Operations and columns of new rows, or of rows in place of those with their key."""
+    return pa.array(np.zeros(len(columns[0]), np.int8)), columns
+
+
 def append(views: Views, folder: Path, table: str, columns: list[pa.Array]) -> None:
     """One transaction of new rows, and a Parquet file of them."""
-    views.append({table: (pa.array(np.zeros(len(columns[0]), np.int8)), columns)})
+    views.append({table: inserted(columns)})
     (folder / table).mkdir(exist_ok=True)
     rows = pa.table(columns, names=list(TABLES[table].names))
     parquet.write_table(rows, folder / table / f"part-{views.log.end:05d}.parquet")
