@@ -125,6 +125,7 @@ WORKLOADS = (
             Figure("committed to seen in the sink, median", "latency_ms.p50", "ms", most=250),
             Figure("committed to seen in the sink, 99 of 100", "latency_ms.p99", "ms"),
             Figure("the longest", "latency_ms.max", "ms"),
+            Figure("state", "state_bytes", "bytes"),
             Figure("looks at the sink", "reads"),
             Figure("looks that saw half a transaction", "torn", most=0),
             Figure("looks that saw an earlier state than the one before", "backwards", most=0),
@@ -259,7 +260,7 @@ WORKLOADS = (
         "nexmark",
         "Nexmark, 10,000,000 events, each query by itself from files into a changelog",
         _race(10_000_000, "flink,pathway,dbsp", 5),
-        ("--events", "200000", "--queries", "q0", "q3", "q5"),
+        ("--events", "200000", "--queries", "q0", "q3", "q5", "--cold"),
         (
             Figure("ours to Flink SQL, geometric mean", "to_flink", "times", NEXMARK, least=3),
             Figure("ours to Pathway, geometric mean", "to_pathway", "times", NEXMARK, least=1),

@@ -59,6 +59,10 @@ class Product:
                 found.append(json.dumps(event["error"]))
         return found
 
+    def state_bytes(self) -> int:
+        """What its state takes on disk."""
+        return sum(file.stat().st_size for file in (self.project / ".headrace/state").rglob("*") if file.is_file())
+
     def kill(self) -> int:
         """SIGKILL to every process of it at once; how many there were."""
         assert self._process is not None

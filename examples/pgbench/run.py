@@ -255,6 +255,7 @@ def _summary(
             "measured": len(measured),
             "of": len(inside),
         },
+        "state_bytes": run.product.state_bytes(),
         "errors": run.product.errors(),
     }
 

@@ -20,7 +20,7 @@ made.write_text(str(number := int(made.read_text() if made.exists() else 0) + 1)
 assert not list(changes.iterdir())
 (changes / "part").write_text(json.dumps({"before": None, "after": {"price": rate}, "op": "c"}))
 if rate:
-    print(json.dumps({"per_second": rate * number, "wrong": 0}))
+    print(json.dumps({"per_second": rate * number, "wrong": 0} if rate > 0 else {"refused": "no"}))
 else:
     sys.exit(1)
 """
@@ -31,7 +31,7 @@ def raced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captur
     """A race of q0 and q1 with so many rounds: its exit status and the lines that it printed."""
 
     def commands(query: str, *given: Any) -> list[tuple[str, list[str]]]:
-        rates = {"headrace": 100, "flink": 40, "dbsp": 1_000, "pathway": 0}
+        rates = {"headrace": 100, "flink": 40, "dbsp": 1_000, "pathway": 0, "spark": -1}
         changes = str(given[-1])
         return [
             (engine, [sys.executable, "-c", RUN, str(tmp_path / f"{query}-{engine}"), changes, str(rate)])
@@ -45,7 +45,7 @@ def raced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captur
 
     def run(rounds: int) -> tuple[int, list[dict[str, Any]]]:
         kept = ["--keep", str(tmp_path / "runs.jsonl"), "--cold", "--folder", str(tmp_path / "data")]
-        told = ["race", "--queries", "q0", "q1", "--peers", "flink,pathway,dbsp", "--rounds", str(rounds), *kept]
+        told = ["race", "--queries", "q0", "q1", "--peers", "flink,pathway,spark,dbsp", "--rounds", str(rounds), *kept]
         monkeypatch.setattr(sys, "argv", told)
         status = race.main()
         *lines, _ = capsys.readouterr().out.splitlines()
@@ -66,6 +66,7 @@ def test_runs_that_are_kept_are_not_made_again(raced: Any, tmp_path: Path) -> No
     assert summary["median"] == {"q0": 200, "q1": 200}  # of 100, 200 and 300
     assert (tmp_path / "q1-headrace").read_text() == "3"
     assert (tmp_path / "q1-pathway").read_text() == "1"  # it has failed
+    assert (tmp_path / "q1-spark").read_text() == "1"  # it refuses that query
     assert raced(2)[1][-1] == summary
     assert (tmp_path / "q1-flink").read_text() == "3"
 
@@ -74,14 +75,14 @@ def test_the_least_ratio_is_that_to_a_neighbour_and_not_to_the_yardstick(raced: 
     summary = raced(1)[1][-1]
     assert (summary["to_flink"], summary["to_dbsp"]) == (2.5, 0.1)
     assert (summary["least"], summary["least_query"]) == (2.5, "q0")
-    assert "to_pathway" not in summary  # it failed
+    assert "to_pathway" not in summary and "to_spark" not in summary  # one failed, one refuses
 
 
 def test_what_a_neighbours_changes_come_to_is_compared_once(raced: Any) -> None:
     lines = raced(2)[1][:-1]
     told = [[line.get("equal", "-") for line in lines if line["query"] == q] for q in ("q0", "q1")]
-    # headrace, flink, dbsp and pathway, then all but the one that failed once more
-    assert told == [["-", True, None, "-", "-", "-", "-"], ["-", False, None, "-", "-", "-", "-"]]
+    # headrace, flink, dbsp, pathway and spark, then the first three once more
+    assert told == [["-", True, None, *"-----"], ["-", False, None, *"-----"]]
     differing = next(line for line in lines if line.get("equal") is False)
     assert (differing["engine"], differing["missing"], differing["extra"]) == ("flink", 1, 1)
 
