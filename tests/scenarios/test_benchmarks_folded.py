@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from benchmarks import ctr
 from benchmarks.nexmark.rates import __main__ as race
 from benchmarks.nexmark.rates import stream
 from benchmarks.nexmark.rates.folded import compared
@@ -73,6 +75,38 @@ def test_windows_that_are_still_open_are_not_held_against_spark(tmp_path: Path, 
 def test_what_was_not_written_or_not_run_is_not_compared(tmp_path: Path) -> None:
     assert told(tmp_path, "dbsp") == {"equal": None, "why": "its changes are counted, not written"}
     assert compared({"engine": "flink", "failed": -9}, tmp_path, tmp_path / "none") == {}
+
+
+# In Flink's place: click-through rates of the CSV files that it is given, as changes in its form.
+IN_FLINKS_PLACE = """
+import json, pathlib, sys
+import duckdb
+data, changes, off = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
+rows = duckdb.sql(
+    f"SELECT i.column1, strftime(CAST(i.column2 AS TIMESTAMP), '%Y-%m-%d %H:%M'), count(*) + {off}, count(c.column0),"
+    f" count(c.column0) / count(*) FROM read_csv('{data}/impressions/*', header = false) i LEFT JOIN"
+    f" read_csv('{data}/clicks/*', header = false) c ON c.column0 = i.column0 GROUP BY ALL"
+).fetchall()
+names = ("campaign", "minute", "impressions", "clicks", "rate")
+lines = [json.dumps({"before": None, "after": dict(zip(names, row)), "op": "c"}) for row in rows]
+(changes / "part-0").write_text("\\n".join(lines))
+print(json.dumps({"events": 1, "per_second": 1}))
+"""
+
+
+@pytest.mark.parametrize("off", [0, 1])
+def test_click_through_rates_of_flink_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: int) -> None:
+    ctr.write(tmp_path, 2_000, 1)
+    answer = ctr.VIEW.format(**{table: f"'{tmp_path}/{table}/*.parquet'" for table in ctr.TIMES})
+
+    def command(_: Path, data: Path, __: int, text: Path, changes: Path) -> list[str]:
+        assert text.read_text() == ctr.OF_FLINK
+        return [sys.executable, "-c", IN_FLINKS_PLACE, str(data), str(changes), str(off)]
+
+    monkeypatch.setattr(ctr, "flink_command", command)
+    line = ctr.flink(tmp_path, answer, 2_000, tmp_path)
+    assert (line["engine"], line["equal"]) == ("flink", not off)
+    assert off == 0 or line["missing"] == line["extra"] > 100
 
 
 def test_structured_streaming_answers_or_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
