@@ -160,6 +160,15 @@ WORKLOADS = (
             Figure(
                 "defining to Spark batch, cold", "define_to_spark_cold", "times", {"benchmark": "tpch load"}, most=2
             ),
+            Figure(
+                "a view's first contents to its query by Spark, cold, median of 22",
+                "median_view_to_spark_cold",
+                "times",
+                {"benchmark": "tpch load"},
+                most=2,
+            ),
+            Figure("the most of a view", "most_view_to_spark_cold", "times", {"benchmark": "tpch load"}),
+            Figure("the view of that", "slowest_view", "", {"benchmark": "tpch load"}),
             *_refresh(0.0001),
             *_refresh(0.001, least=30),
             *_refresh(0.01),

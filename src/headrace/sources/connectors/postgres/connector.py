@@ -54,9 +54,8 @@ class PostgresSource(Source):
 
         Raises ``HeadraceError`` config.unknown_key, config.invalid.
         """
-        self.name = name
         self._options = option_checks.validate(PostgresOptions, options, where)
-        self.named = self._options.tables
+        self.name, self.named = name, self._options.tables
         self._where = where or f"source {name}"
         self._file, self._base, self._let_go = where, base, Confirmed(base, name)
         self._streaming = Streaming(self._options.streaming, base, self._connect_side)
