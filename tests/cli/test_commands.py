@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import warm_command
 from headrace.cli.commands import up
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
@@ -171,9 +172,7 @@ def answers(folder: Path) -> Iterator[Answers]:
 
 def run(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HEADRACE")}
-    return subprocess.run(
-        [COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=folder, env=environment, input=stdin
-    )
+    return warm_command.run(folder, *arguments, env=environment, stdin=stdin)
 
 
 def test_plan_reads_like_a_plan_and_fails_for_a_refused_view(folder: Path, answers: Answers) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import warm_command
 from headrace.model.errors import CODES
 from headrace.model.remedies import REMEDIES
 
@@ -17,7 +18,7 @@ COMMAND = Path(sys.executable).with_name("headrace")
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=cwd)
+    return warm_command.run(cwd, *arguments)
 
 
 def test_a_printed_error_names_the_command_that_explains_it(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import warm_command
 from headrace.catalog.store import Catalog
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
@@ -62,7 +63,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, "log", *arguments], check=False, capture_output=True, text=True, cwd=folder)
+    return warm_command.run(folder, "log", *arguments)
 
 
 def cat(logged: Logged, *arguments: str) -> list[dict[str, Any]]:

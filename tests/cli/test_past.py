@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import warm_command
 from headrace.log.append import LogWriter
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.serve import past
@@ -92,8 +93,7 @@ def test_deltas_that_are_not_kept_any_more(tmp_path: Path) -> None:
 
 
 def show(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [COMMAND, "show", "sums", *arguments, "--json"]
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
+    return warm_command.run(folder, "show", "sums", *arguments, "--json")
 
 
 def test_show_of_a_view_at_a_commit_and_at_a_time(tmp_path: Path) -> None:

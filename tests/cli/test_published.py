@@ -20,6 +20,7 @@ from typing import IO
 import pyarrow as pa
 import pytest
 
+import warm_command
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.control import lock
 from headrace.log.append import LogWriter
@@ -71,7 +72,7 @@ def published(tmp_path: Path) -> Published:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=folder)
+    return warm_command.run(folder, *arguments)
 
 
 def test_views_lists_what_is_published_and_what_is_only_defined(published: Published) -> None:

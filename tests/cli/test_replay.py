@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import warm_command
 from headrace.catalog.store import Catalog
 from headrace.formats.json_tables import rows
 from headrace.log.append import LogWriter
@@ -87,7 +88,7 @@ def test_columns_that_came_later_are_null_before(tmp_path: Path) -> None:
 
 
 def show(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, "show", *arguments], check=False, capture_output=True, text=True, cwd=folder)
+    return warm_command.run(folder, "show", *arguments)
 
 
 def test_show_of_a_table_now_at_a_commit_and_at_a_time(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import typer
 from benchmarks.published import PublishedView
 
 import headrace
+import warm_command
 from headrace.cli.commands import series as command
 from headrace.model.errors import HeadraceError
 
@@ -42,9 +43,7 @@ def sales(tmp_path_factory: pytest.TempPathFactory) -> PublishedView:
 
 
 def run(sales: PublishedView, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=sales.folder, timeout=60
-    )
+    return warm_command.run(sales.folder, *arguments)
 
 
 def told(sales: PublishedView, *arguments: str) -> dict[str, Any]:

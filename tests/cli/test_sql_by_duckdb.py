@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import warm_command
 from headrace.log.append import LogWriter
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from published_view import Published, Rows
@@ -26,8 +27,7 @@ def published(tmp_path: Path) -> Published:
 
 
 def headrace(published: Published, *arguments: str) -> tuple[int, str, str]:
-    command = [str(COMMAND), "sql", "--engine", "duckdb", "--project", str(published.folder), *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    done = warm_command.run(None, "sql", "--engine", "duckdb", "--project", published.folder, *arguments)
     return done.returncode, done.stdout, done.stderr
 
 

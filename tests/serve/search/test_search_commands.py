@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from benchmarks.published import PublishedView
 
+import warm_command
 from headrace.cli.commands import queries_add
 from headrace.control import doctor
 from headrace.model.errors import HeadraceError
@@ -31,7 +32,7 @@ def view(tmp_path: Path) -> PublishedView:
 
 
 def run(view: PublishedView, *arguments: str, status: int = 0) -> str:
-    done = subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=view.folder)
+    done = warm_command.run(view.folder, *arguments)
     assert done.returncode == status, done.stderr
     return done.stderr if status else done.stdout
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warm_command
 from headrace.catalog.store import Catalog, StepShape
 from headrace.engine import retain
 from headrace.formats.json_tables import rows
@@ -150,7 +151,7 @@ def test_a_table_is_searched_from_the_command_line(tmp_path: Path) -> None:
     project.grow(60)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=tmp_path)
+        return warm_command.run(tmp_path, *arguments)
 
     told = json.loads(run("search", "ORDERS", "id:3", "--limit", "100", "--json").stdout)
     wanted = [row for row in history(project.made).rows("orders") if row[0] == 3]
