@@ -96,9 +96,11 @@ def _common(types: Sequence[pa.DataType], full: pa.DataType) -> pa.DataType:
     return max(types, key=lambda t: t.bit_width) if all(t in _INTEGERS for t in types) else full
 
 
-def _as(column: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
+def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if column.type == wanted:
         return column
+    if column.num_chunks == 1:
+        return _wide(column.chunk(0), wanted)
     return pa.chunked_array([_wide(chunk, wanted) for chunk in column.chunks], wanted)
 
 
@@ -163,9 +165,10 @@ def _wide(array: pa.Array, full: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_dictionary(array.type):
         return array.dictionary_decode()
-    if not pa.types.is_decimal(full):
-        return array.cast(pa.int32()).view(full) if pa.types.is_date32(full) else array.cast(full)
-    words = np.empty((len(array), 2), np.int64)
-    words[:, 0] = _numbers(array)
-    np.right_shift(words[:, 0], 63, out=words[:, 1])
-    return pa.Array.from_buffers(full, len(array), [bitmap(array), pa.py_buffer(words)])
+    if pa.types.is_decimal128(full):
+        values = np.empty((len(array), 2), np.int64)
+        values[:, 0] = _numbers(array)
+        np.right_shift(values[:, 0], 63, out=values[:, 1])
+    else:
+        values = _numbers(array).astype(f"i{full.bit_width // 8}")
+    return pa.Array.from_buffers(full, len(array), [bitmap(array), pa.py_buffer(values)])
