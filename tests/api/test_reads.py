@@ -267,8 +267,16 @@ def test_changes_of_a_view_that_are_not_kept_any_more_are_not_left_out_in_silenc
         assert {each["commit"] for each in kept.json()} <= {5, 6} and kept.status_code == 200
         assert asking.get("/api/feeds/sums/transactions").status_code == 200
         made.swap()
+        path = "/api/feeds/sums/transactions?after"
+        assert asking.get(f"{path}=5").status_code == 410
+        for asked in ("6", "6&version=1"):  # the version before was there at that commit too
+            swapped = asking.get(f"{path}={asked}")
+            assert (swapped.status_code, swapped.json()["code"]) == (410, "view.not_at")
+            assert swapped.json()["next"] == "read the contents anew, and go on with version=2"
+        assert asking.get(f"{path}=6&version=2").json() == []
         made.step([made.changes(rng)])
-        assert asking.get("/api/feeds/sums/transactions?after=5").status_code == 410
+        assert {each["commit"] for each in asking.get(f"{path}=6&version=2").json()} <= {7}
+        assert asking.get(f"{path}=7").status_code == 200 and asking.get(f"{path}=7&version=1").status_code == 410
 
 
 def _delta(published: Published, commit: int) -> dict[tuple[int, int], int]:

@@ -7,6 +7,7 @@ console tells as an error is counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -144,6 +145,36 @@ def test_as_many_tabs_as_one_likes_all_move(logged_in: BrowserContext, shop: Ser
         shop.begin_anew()
 
 
+def test_another_version_is_seen_where_there_is_no_stream(logged_in: BrowserContext, shop: ServedProject) -> None:
+    """The page looks every second: it takes the new version's rows, once."""
+    page = logged_in.new_page()
+    page.add_init_script("Object.defineProperty(navigator, 'locks', { value: undefined })")  # as without https
+    row = page.get_by_role("region", name="rows of by_day").locator("tbody tr").first
+    file = shop.folder / "views/by_day.sql"
+    before = file.read_text()
+    page.goto("/views/by_day")
+    try:
+        expect(row).to_contain_text("19.90")
+        expect(page.get_by_text("live", exact=True).last).to_be_visible()
+        file.write_text(before.replace("sum(amount)", "sum(amount + amount)"))
+        assert logged_in.request.post("/api/apply", headers={"X-Headrace": "page"}, timeout=60_000).ok
+        expect(row).to_contain_text("39.80")
+        expect(page.get_by_text("version 2")).to_be_visible()
+        read: list[str] = []
+        page.on("request", lambda asked: read.append(asked.url) if "/rows?" in asked.url else None)
+        page.wait_for_timeout(2_500)  # two looks
+        assert read == []
+        shop.push(
+            orders={"upsert": [{"id": 10, "customer_id": 1, "amount": "1.00", "placed_at": "2026-03-01T08:00:00Z"}]}
+        )
+        expect(row).to_contain_text("2.00")
+    finally:
+        page.close()
+        file.write_text(before)
+        logged_in.request.post("/api/apply", headers={"X-Headrace": "page"}, timeout=60_000)
+        shop.begin_anew()
+
+
 def test_a_chart_shows_what_is_last_and_says_what_it_leaves_out(page: Page, shop: ServedProject) -> None:
     rows = [{"id": 1000 + n, "customer_id": 2, "amount": f"{n}.00"} for n in range(1100)]
     shop.wait(shop.push(orders={"upsert": rows}))
@@ -177,8 +208,9 @@ def test_a_chart_shows_what_is_last_and_says_what_it_leaves_out(page: Page, shop
 
 def test_a_feed_is_looked_through_further_back(page: Page, shop: ServedProject) -> None:
     found = shop.push(customers={"upsert": [{"id": 50, "name": "Needle", "region": "hay"}]}).json()["commit"]
-    for number in range(60):
-        shop.push(customers={"upsert": [{"id": 51, "name": f"Straw {number}", "region": "hay"}]})
+    straws = [{"id": 51, "name": f"Straw {number}", "region": "hay"} for number in range(60)]
+    with ThreadPoolExecutor(8) as pushing:
+        list(pushing.map(lambda straw: shop.push(customers={"upsert": [straw]}), straws))
     page.goto("/feeds/customers")
     letters = page.get_by_label("transactions, newest first").locator("> li")
     expect(letters).to_have_count(50)

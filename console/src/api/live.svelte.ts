@@ -43,6 +43,8 @@ export class Live {
   #others: BroadcastChannel | undefined
   #running: AbortController | undefined
   #asking = false
+  /** Of the contents that are there, once a look has asked for it. */
+  #version: number | undefined
 
   constructor(view: string, after: number, listener: Listener) {
     this.#view = view
@@ -143,7 +145,11 @@ export class Live {
 
   async #look(over: AbortSignal): Promise<void> {
     try {
-      const found = await api.transactions(this.#view, { after: this.commit, limit: LOOKED }, over)
+      const found = await api.transactions(
+        this.#view,
+        { after: this.commit, version: this.#version, limit: LOOKED },
+        over,
+      )
       if (over.aborted) return
       this.#is('live')
       if (found.length === 0) return
@@ -158,11 +164,13 @@ export class Live {
     }
   }
 
-  /** What has changed since is not kept any more: the contents are read anew. */
+  /** What has changed since is not kept any more, or another version came: the contents are read anew. */
   async #lost(over: AbortSignal): Promise<void> {
     try {
-      const { commit } = await api.rows(this.#view, [['limit', '0']], over)
-      if (!over.aborted) this.#told({ from: Infinity, commit, changes: [] })
+      const { commit, version } = await api.view(this.#view, over)
+      if (over.aborted) return
+      this.#version = version
+      this.#told({ from: Infinity, commit, changes: [] })
     } catch {
       if (!over.aborted) this.#is('reconnecting')
     }

@@ -51,7 +51,7 @@ export const search = (name: string, q: string, signal?: AbortSignal) =>
 export const feeds = (signal?: AbortSignal) => ask<Feed[]>('feeds', { signal })
 export const transactions = (
   name: string,
-  asked: { before?: number; after?: number; limit: number },
+  asked: { before?: number; after?: number; version?: number; limit: number },
   signal?: AbortSignal,
 ) => ask<Transaction[]>(path('feeds', name, 'transactions') + query(asked), { signal })
 export const lookedThrough = (

@@ -48,6 +48,21 @@ export function text(cell: Cell): string {
   return typeof cell === 'object' ? JSON.stringify(cell) : String(cell)
 }
 
+const CONTROL = /[\x00-\x1f\x7f]/g
+const PICTURES = 0x2400
+
+/** Control characters as their pictures: nothing stands in a text unseen. `lines`: tabs and ends of lines stay. */
+export const visible = (written: string, lines = false) =>
+  written.replace(CONTROL, (mark) =>
+    lines && (mark === '\n' || mark === '\t')
+      ? mark
+      : String.fromCharCode(PICTURES + (mark === '\x7f' ? 0x21 : mark.charCodeAt(0))),
+  )
+
+/** The beginning of a text that is longer, with a sign that it is cut. */
+export const cut = (written: string, most: number) =>
+  written.length > most ? written.slice(0, Math.max(1, most - 1)) + '…' : written
+
 /** A part of a list of the API, between commas: one that has a comma in it stands in double quotes. */
 export const listed = (part: string) => (/[",]/.test(part) ? `"${part.replaceAll('"', '""')}"` : part)
 

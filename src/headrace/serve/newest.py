@@ -36,9 +36,13 @@ def of_table(project_path: Path, table: str, after: int, before: int | None, lim
     return [of_transaction(transaction, room) for transaction in told][::-1]
 
 
-def of_view(project_path: Path, view: str, after: int, before: int | None, limit: int) -> list[dict[str, Any]]:
+def of_view(
+    project_path: Path, view: str, after: int, before: int | None, limit: int, version: int | None = None
+) -> list[dict[str, Any]]:
     """The same of a view, of the published steps that are kept; ``changes`` are ``{"weight", "row"}``.
 
+    ``version``: the one whose contents at commit ``after`` the reader has; where another came at that very commit, and
+    none is named, the reader may have those of the one before.
     Raises ``view.not_at`` for an ``after``, but for 0, since which not all changes are kept, or not of this version.
     """
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
@@ -50,6 +54,13 @@ def of_view(project_path: Path, view: str, after: int, before: int | None, limit
             raise HeadraceError(
                 "view.not_at", f"the changes of {view} after commit {after:,} are not kept any more",
                 why=f"those after commit {first:,} are", next=f"after={first}, and the contents at commit {first:,}",
+            )  # fmt: skip
+        now, came = record.schema.version, record.created_commit
+        if after > 0 and (now != version if version is not None else after == came and now > 1):
+            raise HeadraceError(
+                "view.not_at", f"what version {now} of {view} changed as it came is not kept",
+                why=f"it came at commit {came:,}, and contents of the version before may be those at commit {after:,}",
+                next=f"read the contents anew, and go on with version={now}",
             )  # fmt: skip
         for step in reversed(steps):
             if step.upto <= after or len(found) >= limit:

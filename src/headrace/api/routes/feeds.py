@@ -36,10 +36,14 @@ def transactions(
     before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
     after: Annotated[int, Query(ge=0, description="Of commits after this one")] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+    version: Annotated[
+        int | None, Query(ge=1, description="Of a view: the version whose contents at `after` the reader has")
+    ] = None,
 ) -> Response:
     relation = project.questions.described(name)
-    read = newest.of_view if relation.kind == "view" else newest.of_table
-    return answers.json(read(project.path, relation.name, after, before, limit))
+    if relation.kind == "table":
+        return answers.json(newest.of_table(project.path, relation.name, after, before, limit))
+    return answers.json(newest.of_view(project.path, relation.name, after, before, limit, version))
 
 
 @router.get(
