@@ -10,6 +10,7 @@ import contextlib
 import random
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 
@@ -55,6 +56,24 @@ def sent(server: PostgresServer, *parts: bytes, until: bytes = b"") -> bytes:
 def well(server: PostgresServer) -> None:
     with connect(server, autocommit=True) as connection:
         assert connection.execute("SELECT sum(n) FROM sums").fetchone() == (45,)
+
+
+def test_a_system_without_threads_refuses_a_connection_and_no_later_one(
+    served: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, refused = threading.Thread.start, list[str]()
+
+    def without(thread: threading.Thread) -> None:
+        if thread.name == "psql connection" and len(refused) < 3:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", without)
+    for _ in range(3):
+        assert sent(served, BEGIN, until=b"-") == b""  # its end
+    assert len(refused) == 3
+    well(served)
 
 
 @settings(max_examples=25)

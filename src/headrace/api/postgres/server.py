@@ -25,6 +25,7 @@ from headrace.serve.questions import Questions
 
 STARTING = 32  # connections that have not said who they are yet; more wait to be accepted
 STOP_S = 5.0  # a connection has so long to end
+AGAIN_S = 0.1  # after the system had nothing left to take a connection with
 
 _log = logging.getLogger(__name__)
 
@@ -100,12 +101,20 @@ class PostgresServer:
                 self._starting.release()
                 if self._stopping:
                     return
-                threading.Event().wait(0.1)  # out of file descriptors, say: it may pass
+                threading.Event().wait(AGAIN_S)  # out of file descriptors, say: it may pass
                 continue
             thread = threading.Thread(target=self._serve, args=(connection,), name="psql connection", daemon=True)
             with self._lock:
                 self._threads.add(thread)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:  # out of threads: it may pass as well
+                _log.warning("psql: a connection is not taken: %s", error)
+                connection.close()
+                self._starting.release()
+                with self._lock:
+                    self._threads.discard(thread)
+                threading.Event().wait(AGAIN_S)
 
     def _serve(self, connection: socket.socket) -> None:
         wire = Wire(connection)
