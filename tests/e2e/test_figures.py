@@ -1,5 +1,5 @@
 """Goal: each page is there at once, stands still while it loads and while rows come, and asks nothing of anybody else;
-whoever reads it with other means than a large window and eyes for every colour can.
+whoever reads it with other means than a large window and eyes for every colour can, and whoever has only keys.
 
 Method: a real browser's own performance entries, and the rules of axe-core, on every page of a running project that
 rows are pushed into.
@@ -7,13 +7,15 @@ rows are pushed into.
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import pytest
 from benchmarks.browser import Measured
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from shop_with_page import ServedProject
+from watched_page import picture
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -22,8 +24,9 @@ PAGES = (
     "/views/by_day/chart", "/views/revenue/definition", "/views/revenue/circuit", "/views/revenue/versions", "/feeds",
     "/feeds/orders", "/quarantine", "/queries", "/queries/large", "/sinks", "/alerts", "/notices", "/sql", "/dashboards", "/tokens", "/audit",
 )  # fmt: skip
-OTHERS = ("/lineage?of=view%3Arevenue&column=revenue", "/views/all_customers", "/views/revenue/search", "/views/revenue/chart",
+OTHERS = ("/lineage?of=view%3Arevenue&column=revenue", "/views/all_customers", "/views/revenue/search", "/feeds/orders/search", "/views/revenue/chart",
           "/views/none", "/errors/sql.syntax", "/nowhere")  # fmt: skip
+TILE = {"view": "revenue", "shown": {"kind": "bar", "x": "region", "y": "revenue"}}
 NEWEST_FIRST = ("/feeds/orders",)  # where what comes moves what is there: nothing comes while these are looked at
 AXE = Path(__file__).parents[2] / "console/node_modules/axe-core/axe.min.js"
 GRAVE = ("serious", "critical")
@@ -70,14 +73,17 @@ def faults(page: Page) -> list[str]:
     return [f"{rule}: {place}" for impact, rule, place in broken if impact in GRAVE]
 
 
-def test_every_page_is_for_everybody(logged_in: BrowserContext, shop: ServedProject) -> None:
-    """In light and dark no rule of axe-core is gravely broken, and none is wider than a telephone."""
+def test_every_page_is_for_everybody(browser: Browser, logged_in: BrowserContext, shop: ServedProject) -> None:
+    """In light and dark no rule of axe-core is gravely broken, and none is wider than a telephone: neither a dashboard
+    with a chart, nor where one logs in."""
     assert AXE.is_file(), "axe-core is not there: `npm ci` in console"
     shop.wait(shop.push(customers={"upsert": [{"id": 3, "name": None, "region": None}]}))  # null is grey
-    seen, axe = Measured(logged_in, shop.url), AXE.read_text()
-    page = seen.page
+    nobody, axe = browser.new_context(base_url=shop.url, viewport={"width": 1280, "height": 800}), AXE.read_text()
+    visits = [(Measured(logged_in, shop.url), (*PAGES, *OTHERS)), (Measured(nobody, shop.url), ("/views",))]
+    visits[0][0].page.add_init_script(f"localStorage.setItem('headrace.dashboard', '{json.dumps([TILE])}')")
     broken, wide = {}, {}
-    for address in (*PAGES, *OTHERS):
+    for seen, address in ((seen, address) for seen, addresses in visits for address in addresses):
+        page = seen.page
         seen.open(address)
         page.evaluate(axe)
         for scheme in ("light", "dark"):
@@ -89,6 +95,119 @@ def test_every_page_is_for_everybody(logged_in: BrowserContext, shop: ServedProj
         if (width := page.evaluate(WIDTH)) > NARROW_PX:
             wide[address] = width
         page.set_viewport_size({"width": 1280, "height": 800})
-    page.close()
+    visits[0][0].page.evaluate("localStorage.removeItem('headrace.dashboard')")
+    visits[0][0].page.close()
+    expect(visits[1][0].page.get_by_label("Token")).to_be_visible()
+    nobody.close()
     assert broken == {}
     assert wide == {}
+
+
+def test_only_the_keyboard(page: Page) -> None:
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+    places = page.get_by_role("navigation", name="pages").get_by_role("listitem")
+    told = [(place.locator("span").first.inner_text(), place.locator("kbd").inner_text()) for place in places.all()]
+    assert len(told) >= 12
+    for title, hint in (*told[1:], told[0]):
+        for key in hint.split():
+            page.keyboard.press(key)
+        expect(page.get_by_role("heading", name=title, exact=True)).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    picture(page, "keys")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("/")
+    page.keyboard.type("rev")
+    expect(page.get_by_role("option", name="revenue")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="revenue")).to_be_focused()
+    first = page.locator("tbody tr").first
+    expect(first).to_be_visible()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if first.evaluate("row => row === document.activeElement"):
+            break
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("tbody tr").nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="revenue")).to_contain_text("south")
+    page.keyboard.press("Escape")
+    expect(page.locator("tbody tr").nth(1)).to_be_focused()
+
+
+def test_from_the_overview_to_a_dashboard_by_keys_alone(page: Page) -> None:
+    """Overview, view, feed, search, dashboard: no pointer, and what has the focus is always in sight."""
+    keys = page.keyboard
+
+    def tab_to(wanted: Locator) -> None:
+        expect(wanted).to_be_visible()
+        for _ in range(60):
+            keys.press("Tab")
+            if wanted.evaluate("one => one === document.activeElement"):
+                expect(wanted).to_be_in_viewport()
+                assert wanted.evaluate("one => getComputedStyle(one).outlineStyle !== 'none'")
+                return
+        raise AssertionError(f"no key leads to {wanted}")
+
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    tab_to(page.get_by_role("link", name="Skip to the page"))
+    keys.press("Enter")
+    tab_to(page.locator("main").get_by_role("link", name="all_customers"))
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="all_customers")).to_be_focused()
+    row = page.get_by_role("region", name="rows of all_customers").locator("tbody tr").first
+    tab_to(row)
+    keys.press("Enter")
+    expect(page.get_by_role("dialog", name="all_customers")).to_contain_text("Ada")
+    keys.press("Escape")
+    expect(row).to_be_focused()
+    for key in "gf":
+        keys.press(key)
+    expect(page.get_by_role("heading", name="Feeds")).to_be_focused()
+    tab_to(page.locator("main").get_by_role("link", name="customers", exact=True))
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="customers")).to_be_focused()
+    letter = page.get_by_label("transactions, newest first").locator("> li").first
+    tab_to(letter.get_by_role("button"))
+    keys.press("Enter")
+    expect(letter.locator(".letter")).to_be_visible()
+    keys.press("Shift+Tab")
+    keys.press("g")  # from there too the keys of places work
+    keys.press("f")
+    expect(page.get_by_role("heading", name="Feeds")).to_be_focused()
+    tab_to(page.locator("main").get_by_role("link", name="customers", exact=True))
+    keys.press("Enter")
+    tab_to(page.get_by_role("navigation", name="of customers").get_by_role("link", name="Search the rows"))
+    keys.press("Enter")
+    tab_to(page.get_by_label("words to find in customers"))
+    keys.type("ada")
+    keys.press("Enter")
+    found = page.get_by_label("rows found, the best first").get_by_role("listitem")
+    expect(found.locator("mark")).to_have_text(["Ada"])
+    tab_to(found.get_by_role("button", name="Open"))
+    keys.press("Enter")
+    expect(page.get_by_role("dialog", name="customers")).to_contain_text("north")
+    keys.press("Escape")
+    for key in "gd":
+        keys.press(key)
+    expect(page.get_by_role("heading", name="Dashboards")).to_be_focused()
+    tab_to(page.get_by_role("combobox", name="chart a view"))
+    keys.type("revenue")
+    expect(page.get_by_role("heading", name="Dashboards")).to_be_visible()  # a choice alone leads nowhere yet
+    tab_to(page.get_by_role("button", name="Chart", exact=True))
+    keys.press("Enter")
+    expect(page.get_by_role("heading", name="revenue")).to_be_focused()
+    tab_to(page.get_by_role("button", name="Add to the dashboard"))
+    keys.press("Enter")
+    tile = page.get_by_role("region", name="view revenue")
+    expect(tile.get_by_role("img", name="bar chart of revenue by region, 2 values")).to_be_visible()
+    tab_to(tile.get_by_role("button", name="Edit"))
+    keys.press("Enter")
+    tab_to(tile.get_by_role("button", name="Remove"))
+    keys.press("Enter")
+    expect(page.get_by_text("No chart yet.")).to_be_visible()

@@ -6,9 +6,12 @@ console tells as an error is counted.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,6 +20,7 @@ from shop_with_page import ServedProject
 from watched_page import Watched, picture
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.timeout(300)]
+ROOT = Path(__file__).parents[2]
 TABS = 8  # a browser has six connections to a server
 HIDE = "Object.defineProperty(document, 'hidden', { get: () => %s, configurable: true });" \
        "document.dispatchEvent(new Event('visibilitychange'))"  # fmt: skip
@@ -228,3 +232,37 @@ def test_a_feed_is_looked_through_further_back(page: Page, shop: ServedProject) 
     expect(page.get_by_text("None that was looked through has “no such text”.")).to_be_visible()
     page.get_by_label("find transactions with a text").fill("")
     expect(letters).to_have_count(50)
+
+
+@contextmanager
+def reactive(shop: ServedProject, port: int = 0) -> Iterator[str]:
+    """The server of examples/reactive as a process; gives its address."""
+    command = [sys.executable, "-m", "examples.reactive.run", "--project", str(shop.folder), "--view", "revenue"]
+    with subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
+
+
+def test_a_front_end_of_ones_own_follows_a_view(browser: Browser, shop: ServedProject) -> None:
+    """That of examples/reactive moves as its view does, and goes on where it was after a restart of its server."""
+    page = browser.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    rows = page.locator("#rows tr")
+    with reactive(shop) as url:
+        page.goto(url)
+        expect(rows).to_have_text(["north119.90", "south15.00"])
+        shop.push(orders={"upsert": [{"id": 12, "customer_id": 1, "amount": "1.00"}]})
+        expect(rows).to_have_text(["north220.90", "south15.00"])
+        assert "new" in (rows.first.get_attribute("class") or "")
+    expect(page.locator("#state")).to_have_text("connecting again")
+    shop.push(customers={"upsert": [{"id": 3, "name": "<b>Cy</b>", "region": "<b>east</b>"}]},
+              orders={"upsert": [{"id": 13, "customer_id": 3, "amount": "2.00"}]})  # fmt: skip
+    with reactive(shop, int(url.rpartition(":")[2])):
+        expect(rows).to_have_text(["<b>east</b>12.00", "north220.90", "south15.00"])
+    page.close()
+    shop.begin_anew()
+    assert errors == []

@@ -206,6 +206,7 @@ def _after_s(text: str) -> float | None:
 
 
 def _readable(answer: bytes) -> str:
-    """The beginning of an answer as one printable line."""
+    """The beginning of an answer as one printable line, which ends in "…" where more follows."""
     text = " ".join(answer[: 4 * SHOWN_MAX].decode("utf-8", "replace").split())
-    return "".join(sign for sign in text if sign.isprintable())[:SHOWN_MAX]
+    shown = "".join(sign for sign in text if sign.isprintable())
+    return shown if len(shown) <= SHOWN_MAX else shown[: SHOWN_MAX - 1] + "…"
