@@ -31,7 +31,7 @@ Given = Callable[[dict[str, Any]], Page]
 
 @pytest.fixture
 def given(browser: Browser) -> Iterator[Given]:
-    """Opens the page where the API answers what is given: path -> JSON, or (status, JSON)."""
+    """Opens the page where the API answers what is given: path -> JSON, or (status, JSON[, headers])."""
     context = browser.new_context(base_url=ORIGIN, viewport={"width": 1280, "height": 800})
     context.set_default_timeout(10_000)
 
@@ -41,11 +41,11 @@ def given(browser: Browser) -> Iterator[Given]:
         def answer(route: Route) -> None:
             path = route.request.url.removeprefix(ORIGIN).partition("?")[0]
             if path.startswith("/api/"):
-                status, body = 200, known.get(path.removeprefix("/api/"), {})
-                if isinstance(body, tuple):
-                    status, body = body
+                body = known.get(path.removeprefix("/api/"), {})
+                status, body, headers = (*body, {})[:3] if isinstance(body, tuple) else (200, body, {})
                 route.fulfill(
                     status=status,
+                    headers=headers,
                     body=body if isinstance(body, str) else json.dumps(body),
                     content_type="application/json",
                 )
@@ -319,3 +319,17 @@ def test_what_is_wrong_comes_first(given: Given) -> None:
     expect(page.get_by_text("67 min behind")).to_be_visible()
     picture(page, "what_is_wrong")
     assert [error for error in watched.errors if "Content Security" in error] == []
+
+
+def test_a_quarantine_of_more_than_one_answer_says_so(given: Given) -> None:
+    held = [
+        {"id": f"orders:{n}:1", "operation": "insert", "reason": "its key is there", "row": {"id": n}} for n in (1, 2)
+    ]
+    page = given({"quarantine": (200, held, {"X-Headrace-More": "true"})})
+    page.goto("/quarantine")
+    expect(page.get_by_label("2 changes in the quarantine").locator("li")).to_have_count(2)
+    expect(page.get_by_role("status").filter(has_text="oldest 2 changes")).to_contain_text("headrace quarantine list")
+    page = given({"quarantine": held})
+    page.goto("/quarantine")
+    expect(page.get_by_label("2 changes in the quarantine")).to_be_visible()
+    expect(page.get_by_text("These are the oldest")).to_have_count(0)

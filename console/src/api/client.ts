@@ -28,7 +28,15 @@ interface Asked {
 }
 
 /** One request below `/api`; gives the body's JSON. Raises `Refused`, or `Unreachable` and tells the connection. */
-export async function ask<T>(path: string, { method = 'GET', body, written, signal }: Asked = {}): Promise<T> {
+export async function ask<T>(path: string, asked: Asked = {}): Promise<T> {
+  return (await answered<T>(path, asked)).value
+}
+
+/** The same of a list; `more`: whether there is more than was sent. */
+export async function answered<T>(
+  path: string,
+  { method = 'GET', body, written, signal }: Asked = {},
+): Promise<{ value: T; more: boolean }> {
   const sent = written ?? (body === undefined ? undefined : JSON.stringify(body))
   const response = await reach(path, {
     method,
@@ -45,7 +53,8 @@ export async function ask<T>(path: string, { method = 'GET', body, written, sign
   })
   const text = await response.text()
   if (statusOf(response) >= 400) throw refused(statusOf(response), text)
-  return (text === '' ? undefined : parsed(text)) as T
+  const more = response.headers.get('X-Headrace-More') === 'true'
+  return { value: (text === '' ? undefined : parsed(text)) as T, more }
 }
 
 async function reach(path: string, request: RequestInit): Promise<Response> {

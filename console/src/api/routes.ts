@@ -1,5 +1,5 @@
 // One function a route; the names are those of the routes.
-import { ask, path, query } from './client'
+import { answered, ask, path, query } from './client'
 import type {
   Alerts,
   Answer,
@@ -69,7 +69,7 @@ export interface Question {
 export const sql = (question: Question, signal?: AbortSignal) =>
   ask<Answer>('sql', { method: 'POST', body: question, signal })
 
-export const quarantine = (signal?: AbortSignal) => ask<Kept[]>('quarantine', { signal })
+export const quarantine = (signal?: AbortSignal) => answered<Kept[]>('quarantine', { signal })
 export const replay = (id: string) => ask<unknown>(path('quarantine', id, 'replay'), { method: 'POST', body: {} })
 /** `row`: its JSON. */
 export const fix = (id: string, row: string) =>
