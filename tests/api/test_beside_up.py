@@ -52,17 +52,31 @@ class Running:
             self.told[event["event"]] = event
 
     @property
-    def url(self) -> str:
-        return str(self.told["api.started"]["url"])
+    def source(self) -> str:
+        return str(next(s for s in self.told["ready"]["sources"] if s["name"] == "shop")["endpoint"])
+
+    def client(self) -> httpx.Client:
+        """Asks as the owner."""
+        url = self.told["api.started"]["url"]
+        return httpx.Client(base_url=f"{url}/api", headers=self._bearer("api"), timeout=WAIT_S)
+
+    def push(self, table: str, rows: list[dict[str, Any]], operation: str = "upsert") -> int:
+        """The commit of a transaction that is pushed into the source."""
+        pushed = httpx.post(
+            f"{self.source}/transactions", json={"tables": {table: {operation: rows}}}, headers=self._bearer("shop")
+        )
+        return int(pushed.json()["commit"])
+
+    def _bearer(self, name: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {(self.folder / '.headrace/tokens' / name).read_text().strip()}"}
 
 
 def ask(running: Running, sql: str, engine: str, seconds: float = 60) -> httpx.Response:
-    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
-    asked = {"sql": sql, "engine": engine, "seconds": seconds}
-    try:
-        return httpx.post(f"{running.url}/api/sql", json=asked, headers=owner, timeout=90)
-    except httpx.TransportError:  # the server has ended
-        return httpx.Response(503)
+    with running.client() as client:
+        try:
+            return client.post("/sql", json={"sql": sql, "engine": engine, "seconds": seconds})
+        except httpx.TransportError:  # the server has ended
+            return httpx.Response(503)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +84,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("up") / "shop"
     subprocess.run([COMMAND, "init", str(folder)], check=True, capture_output=True)
     source = folder / "sources/shop.yaml"
-    source.write_text(source.read_text().replace("port: 7071", "port: 0"))
+    source.write_text(source.read_text().replace("port: 7071", "port: 0\non_conflict: quarantine"))
     with (folder / "headrace.yaml").open("a") as settings:
         settings.write("\napi: {port: 0}\n")
     with (folder / "errors").open("w") as errors:
@@ -95,41 +109,34 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_the_page_of_the_reference_is_so(running: Running) -> None:
-    source = next(s for s in running.told["ready"]["sources"] if s["name"] == "shop")["endpoint"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     examples = re.findall(r"^```sh\n(.*?)^```\n^```json\n(.*?)^```$", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert len(examples) == 6
     names = "".join(re.findall(r"^(?:URL|OWNER)=.*\n", examples[0][0], flags=re.MULTILINE))
     for commands, wanted in examples:
         done = subprocess.run(
-            ["bash", "-euc", names + commands], cwd=running.folder, env={**os.environ, "PATH": path, "SOURCE": source},
+            ["bash", "-euc", names + commands], cwd=running.folder, env={**os.environ, "PATH": path, "SOURCE": running.source},
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert (done.stdout, done.returncode) == (wanted.rstrip("\n"), 0), done.stderr
 
 
 def test_a_change_that_is_pushed_is_with_who_follows(running: Running) -> None:
-    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
-    pusher = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/shop').read_text().strip()}"}
-    source = next(s for s in running.told["ready"]["sources"] if s["name"] == "shop")["endpoint"]
-    with httpx.Client(base_url=running.url, headers=owner, timeout=30) as client:
-        with client.stream("GET", "/api/views/idle_customers/changes") as response:
+    with running.client() as client:
+        with client.stream("GET", "/views/idle_customers/changes") as response:
             lines = response.iter_lines()
             while not next(lines).startswith("data:"):
                 pass
             row = {"id": 7, "name": "<script>alert(1)</script>", "region": "west"}
             began = time.monotonic()
-            pushed = httpx.post(
-                f"{source}/transactions", json={"tables": {"customers": {"upsert": [row]}}}, headers=pusher
-            )
-            commit = pushed.json()["commit"]
+            commit = running.push("customers", [row])
             data = next(line for line in lines if line.startswith("data:") and '"weight"' in line)
             assert json.loads(data[5:]) == {"commit": commit, "rows": [{"weight": 1, "row": row}]}
             assert time.monotonic() - began < 10
-        told = client.get("/api/feeds/customers/transactions?limit=1").json()
+        told = client.get("/feeds/customers/transactions?limit=1").json()
         assert told[0]["commit"] == commit
         assert told[0]["changes"] == [{"table": "customers", "op": "upsert", "row": row}]
-        at = client.get(f"/api/views/idle_customers/rows?at={commit - 1}").json()
+        at = client.get(f"/views/idle_customers/rows?at={commit - 1}").json()
         assert 7 not in [each["id"] for each in at["rows"]]
 
 
@@ -155,37 +162,28 @@ def test_a_sink_stands_still_while_it_is_paused(running: Running) -> None:
         done = subprocess.run([COMMAND, *arguments], cwd=running.folder, capture_output=True, text=True, check=True)
         return done.stdout
 
-    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
-    pusher = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/shop').read_text().strip()}"}
-    source = next(s for s in running.told["ready"]["sources"] if s["name"] == "shop")["endpoint"]
-    with httpx.Client(base_url=running.url, headers=owner, timeout=30) as client:
-        paused = client.post("/api/sinks/local/pause").json()
+    with running.client() as client:
+        paused = client.post("/sinks/local/pause").json()
         assert (paused["sink"], paused["state"]) == ("local", "paused")
         before = sink()["frontier"]
         row = {"id": 8, "name": "Eve", "region": "east"}
-        commit = httpx.post(
-            f"{source}/transactions", json={"tables": {"customers": {"upsert": [row]}}}, headers=pusher
-        ).json()["commit"]
-        assert client.post("/api/wait", json={"token": commit, "view": "idle_customers"}).status_code == 200
-        late = client.post("/api/wait", json={"token": commit, "sink": "local", "timeout": 1})
+        commit = running.push("customers", [row])
+        assert client.post("/wait", json={"token": commit, "view": "idle_customers"}).status_code == 200
+        late = client.post("/wait", json={"token": commit, "sink": "local", "timeout": 1})
         assert (late.status_code, late.json()["code"]) == (504, "wait.timeout") and "paused" in late.json()["why"]
         assert (sink()["state"], sink()["frontier"]) == ("paused", before)
         assert ask("resume", "local").startswith("sink local is running")
-        assert client.post("/api/wait", json={"token": commit, "sink": "local"}).status_code == 200
-        assert client.post("/api/sinks/locl/pause").json()["next"] == "did you mean 'local'?"
+        assert client.post("/wait", json={"token": commit, "sink": "local"}).status_code == 200
+        assert client.post("/sinks/locl/pause").json()["next"] == "did you mean 'local'?"
 
 
 def test_orders_by_the_hour_with_those_of_the_day_before(running: Running) -> None:
-    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
-    pusher = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/shop').read_text().strip()}"}
-    source = next(s for s in running.told["ready"]["sources"] if s["name"] == "shop")["endpoint"]
     rows = [
         {"id": 100 + i, "customer_id": i % 2, "amount": f"{i}.50", "placed_at": at}
         for i, at in enumerate(("2026-03-28T06:10:00Z", "2026-03-29T05:59:00Z", "2026-03-29T07:00:00Z"))
     ]
-    with httpx.Client(base_url=f"{running.url}/api", headers=owner, timeout=WAIT_S) as client:
-        pushed = httpx.post(f"{source}/transactions", json={"tables": {"orders": {"upsert": rows}}}, headers=pusher)
-        commit = pushed.json()["commit"]
+    with running.client() as client:
+        commit = running.push("orders", rows)
         client.post("/wait", json={"token": commit, "view": "revenue"})
         asked = {"time": "placed_at", "every": "1h", "value": "sum(amount)", "compare": "1d", "zone": "Europe/Berlin",
                  "from": "2026-03-29T05:00:00Z", "to": "2026-03-29T08:00:00Z", "id": "gte.100"}  # fmt: skip
@@ -222,8 +220,7 @@ def test_a_port_that_is_configured_and_taken_keeps_it_from_starting(tmp_path: Pa
 
 
 def test_operators_columns_and_versions_of_a_view_are_told(running: Running) -> None:
-    owner = {"Authorization": f"Bearer {(running.folder / '.headrace/tokens/api').read_text().strip()}"}
-    with httpx.Client(base_url=f"{running.url}/api", headers=owner, timeout=WAIT_S) as client:
+    with running.client() as client:
         told = TypeAdapter(shapes.Lineage).validate_python(client.get("/lineage?columns=true").json())
         one = TypeAdapter(shapes.ColumnLineage).validate_python(client.get("/views/Revenue/lineage").json())
         (revenue,) = [column for column in told.columns if (column.relation, column.column) == ("revenue", "revenue")]
@@ -237,3 +234,48 @@ def test_operators_columns_and_versions_of_a_view_are_told(running: Running) -> 
         explained = client.get("/views/revenue/explain").json()
         assert {"in", "out", "read"} == explained["operators"][-1]["rows"].keys()
         assert explained["operators"][0]["rows"]["out"]["sum"] > 0
+
+
+def test_a_view_is_edited_and_what_was_set_aside_is_sent_again(running: Running) -> None:
+    """The verbs over HTTP carry out what is asked; oracle: the rows that were pushed, and the commands."""
+    customer = {"id": 50, "name": "Mia", "region": "west"}
+    running.push("customers", [customer])
+    with running.client() as client:
+
+        def names() -> list[str]:
+            return [row["name"] for row in client.get("/views/idle_customers/rows").json()["rows"]]
+
+        (running.folder / "views/idle_customers.sql").write_text(
+            "SELECT id, upper(name) AS name FROM customers WHERE id >= 50"
+        )
+        planned = client.post("/plan").json()
+        assert [(c["action"], c["kind"], c["name"]) for c in planned["changes"] if c["action"] != "keep"] == [
+            ("replace", "view", "idle_customers")
+        ]
+        assert client.get("/views/idle_customers").json()["version"] == 1  # it is planned, and no more
+        assert client.post("/apply").json()["changes"] == planned["changes"]
+        assert (client.get("/views/idle_customers").json()["version"], names()) == (2, ["MIA"])
+
+        commit = running.push("customers", [{**customer, "name": "Noa"}], "insert")
+        assert client.post("/wait", json={"token": commit, "view": "idle_customers"}).status_code == 200
+        (entry,) = client.get("/quarantine?table=customers").json()
+        assert (entry["id"], entry["row"]["name"], names()) == (f"customers:{commit}:1", "Noa", ["MIA"])
+        sent = client.post(f"/quarantine/{entry['id']}/replay", json={"as": "replace"}).json()
+        assert sent == {"commit": commit + 1, "changes": 1, "again": []}
+        assert names() == ["NOA"] and client.get("/quarantine?table=customers").json() == []
+
+        assert client.post("/wait", json={"token": commit + 1}).status_code == 200
+        told = client.get("/frontier").json()
+        done = subprocess.run(
+            [COMMAND, "frontier", "--json"], cwd=running.folder, capture_output=True, text=True, check=True
+        )
+        known = json.loads(done.stdout)
+        assert (told["commit"], told["least"], told["lag"]) == (commit + 1, commit + 1, 0)
+        for kind, every in (("views", ["idle_customers", "revenue"]), ("sinks", ["local"])):
+            reached = sorted((each["name"], each["commit"]) for each in told[kind])
+            assert reached == sorted((each["name"], each["commit"]) for each in known[kind])
+            assert reached == [(name, commit + 1) for name in every]
+        (source,), (sink,) = client.get("/sources").json(), client.get("/sinks").json()
+        assert (source["name"], source["state"]) == ("shop", "running")
+        assert sorted(source["tables"]) == ["customers", "orders"]
+        assert (sink["name"], sink["frontier"], sink["state"]) == ("local", commit + 1, "running")

@@ -39,7 +39,7 @@ def test_a_view_is_at_hand_once_it_is_held_and_little_was_published_since(
     published.step([rows(30, 6)])
     assert held.at_hand("sums") is None
     assert held.moment(["sums"]).contents["sums"].table().num_rows == 31
-    with held._lock:
+    with held._locks["sums"]:
         assert held.at_hand("sums") is None  # another is at it: nobody waits
     assert held.at_hand("sums") is not None
     published.step([rows(40, 1)])

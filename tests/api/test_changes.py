@@ -6,6 +6,7 @@ Method: real HTTP, events read by the rules of the standard; oracle: the rows th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
 import threading
@@ -25,6 +26,7 @@ from headrace.api.routes import changes
 from headrace.api.routes.changes import Stream, followed
 from headrace.governance.roles import Role
 from headrace.serve import live as live_module
+from headrace.web import server
 from published_view import Published, Rows
 
 
@@ -61,6 +63,17 @@ def events(running: Site, last_id: str | None = None, query: str = "", token: st
     ):
         assert response.status_code == 200 and response.headers["content-type"].startswith("text/event-stream")
         yield Source(response)
+
+
+@contextmanager
+def standing_still(running: Site, token: str) -> Iterator[socket.socket]:
+    """A connection by which a view is followed, and nothing read."""
+    with socket.socket() as still:
+        still.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        still.connect(("127.0.0.1", int(running.url.rpartition(":")[2])))
+        head = f"GET /api/views/sums/changes HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
+        still.sendall(head.encode())
+        yield still
 
 
 def applied(rows: Rows, told: dict[str, Any]) -> Rows:
@@ -144,12 +157,7 @@ def test_a_reader_that_stands_still_is_told_that_it_is_behind_and_others_are_not
     monkeypatch.setattr(live_module, "RING_BYTES", 64 << 10)
     published = Published(tmp_path / "shop")
     published.step([Rows({(0, 0): 1})])
-    with site(published.folder) as running, socket.socket() as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        slow.connect(("127.0.0.1", int(running.url.rpartition(":")[2])))
-        slow.sendall(
-            f"GET /api/views/sums/changes HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {running.owner}\r\n\r\n".encode()
-        )
+    with site(published.folder) as running, standing_still(running, running.owner) as slow:
         with events(running) as source:
             quick = iter(source)
             assert next(quick)[0] == "snapshot"
@@ -165,6 +173,48 @@ def test_a_reader_that_stands_still_is_told_that_it_is_behind_and_others_are_not
             piece = slow.recv(1 << 20)
             assert piece, "it ended before it was told"
             text = text[-200:] + piece
+
+
+def test_a_reader_that_takes_nothing_is_let_go_also_once_its_token_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amid contents that find no room on their way; who has taken them and waits for news is kept."""
+    monkeypatch.setattr(server, "SEND_S", 0.5)
+    published = Published(tmp_path / "shop")
+    published.step([Rows({(id, 0): 1 for id in range(60_000)})])
+    with site(published.folder) as running, events(running) as source:
+        told = iter(source)
+        while not next(told)[1]["last"]:
+            pass
+        for revoked in (True, False):
+            _, token = running.tokens.create("still", Role.VIEWER)
+            with standing_still(running, token) as still:
+                assert readers(running, 2)
+                if revoked:
+                    running.tokens.revoke("still")
+                assert readers(running, 1)
+                still.settimeout(10)
+                with contextlib.suppress(ConnectionResetError):
+                    while still.recv(1 << 20):  # what was on its way, and then the end
+                        pass
+        published.step([Rows({(1, 1): 1})])
+        assert next(each for kind, each in told if kind == "change")["commit"] == 2
+
+
+def test_readers_of_one_token_leave_room_for_those_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "READERS_OF_ONE", 1)
+    published = Published(tmp_path / "shop")
+    published.step([Rows({(1, 1): 1})])
+    with site(published.folder) as running, events(running) as source:
+        assert next(iter(source))[0] == "snapshot"
+        with running.client() as owner:
+            owner.post("/api/queries", json={"name": "all", "view": "sums", "query": "*"}).raise_for_status()
+            for path in ("views/sums/changes", "queries/all/changes"):
+                busy = owner.get(f"/api/{path}")
+                assert (busy.status_code, busy.json()["code"]) == (503, "wait.busy")
+        _, token = running.tokens.create("another", Role.VIEWER)
+        with events(running, token=token) as other:
+            assert next(iter(other))[0] == "snapshot"
 
 
 def test_who_follows_is_let_go_when_the_server_ends_and_none_is_left(tmp_path: Path) -> None:
@@ -205,7 +255,7 @@ def test_contents_that_take_long_end_with_the_token_that_asked_for_them(
             began = time.monotonic()
             assert not any(each["last"] for _, each in told), "all of the contents came"
             assert time.monotonic() - began < 2
-        assert none_reads(running)
+        assert readers(running, 0)
 
 
 def test_a_client_that_leaves_before_the_first_event_leaves_no_reader(tmp_path: Path) -> None:
@@ -249,7 +299,7 @@ def test_a_fault_within_is_told_as_the_last_event_and_written_down_once(
                     told = iter(open_streams.enter_context(events(running)))
                 last = list(told)
             assert [(kind, each["code"]) for kind, each in last] == [("error", "internal")]
-            assert why not in str(last) and none_reads(running)
+            assert why not in str(last) and readers(running, 0)
             failed = [record for record in caplog.records if record.exc_info]
             assert [record.message for record in failed] == ["a stream of changes failed"]
             assert why in str(failed[0].exc_info)
@@ -258,10 +308,10 @@ def test_a_fault_within_is_told_as_the_last_event_and_written_down_once(
             assert next(iter(source))[1]["rows"] == [{"weight": 1, "row": {"id": 2, "n": 2}}]
 
 
-def none_reads(running: Site) -> bool:
-    """Whether all readers were given back, within a moment."""
-    for _ in range(200):
-        if not running.live.readers:
+def readers(running: Site, count: int) -> bool:
+    """Whether there are so many, within a moment: others were given back."""
+    for _ in range(400):
+        if running.live.readers == count:
             return True
         time.sleep(0.01)
     return False

@@ -215,6 +215,12 @@ def test_a_dead_letter_is_shown_sent_again_and_dropped(served: Site, published: 
         assert [(d["sink"], d["number"], d["view"], d["commit"], d["rows"], d["reason"]) for d in found["dead"]] == [
             ("hook", 2, "sums", 4, 1, "HTTP 400: not that"), ("hook", 3, "sums", 4, 1, "HTTP 404"),
         ]  # fmt: skip
+        for limit, numbers, more in (("", [2, 3], "false"), ("?limit=2", [2, 3], "false"), ("?limit=1", [2], "true")):
+            page = owner.get(f"/api/alerts{limit}")
+            assert ([letter["number"] for letter in page.json()["dead"]], page.headers["x-headrace-more"]) == (
+                numbers, more
+            )  # fmt: skip
+            assert page.json()["waiting"] == {"hook": 1}
         assert owner.get("/api/alerts/hook/3").json()["messages"] == [{"n": 3}]
         assert owner.post("/api/alerts/hook/2/replay").json() == {"replayed": 1}
         assert owner.delete("/api/alerts/hook/3").json() == {"dropped": 1}

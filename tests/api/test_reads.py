@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import random
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from pydantic import TypeAdapter
 from served_project import site
 
 from headrace.api import answers, shapes
-from headrace.api.routes import feeds, quarantine, reads
+from headrace.api.routes import feeds, quarantine
 from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import StepShape
 from headrace.governance.roles import Role
@@ -295,25 +294,6 @@ def test_answers_have_the_forms_of_the_contract(client: httpx.Client) -> None:
     TypeAdapter(shapes.NewToken).validate_python(client.post("/api/tokens", json={"name": "form"}).json())
 
 
-def test_queries_beyond_those_that_run_at_once_are_told_to_come_back(
-    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reads, "_running", threading.BoundedSemaphore(1))
-    by_time = "/api/views/sums/series?time=n&every=1h"
-    with reads._running:
-        large, page = (client.get(f"/api/views/sums/rows?limit={n}") for n in (reads.PAGE_ROWS + 1, reads.PAGE_ROWS))
-        assert page.status_code == 200
-        for busy in (client.post("/api/sql", json={"sql": "SELECT 1"}), client.get(by_time), large):
-            assert (busy.status_code, busy.json()["code"], busy.headers["retry-after"]) == (503, "wait.busy", "1")
-    assert client.get(by_time).json()["code"] == "query.filter"  # n is no time; it leaves its place all the same
-    assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
-    assert client.get(f"/api/views/sums/rows?limit={reads.PAGE_ROWS + 1}").status_code == 200
-    long = "SELECT sum(length(repeat('x', 20000) || range)) FROM range(10000000)"
-    late = client.post("/api/sql", json={"sql": long, "seconds": 0.3})
-    assert (late.status_code, late.json()["code"]) == (504, "query.timeout")
-    assert client.post("/api/sql", json={"sql": "SELECT 1"}).status_code == 200
-
-
 def test_rows_are_found_by_words(published: Published, client: httpx.Client) -> None:
     wanted = [row for row in rows_at(published, 40) if row[0] == 3]
     told = client.get("/api/views/sums/search", params={"q": "id:3", "limit": 100}).json()
@@ -355,6 +335,19 @@ def test_changes_of_a_feed_are_told_as_far_as_there_is_room(
     assert [each["commit"] for each in told] == [n for n in range(40, 0, -1) if deltas[n]]
     assert 0 < sum(len(each["changes"]) for each in told) <= 100 // 16
     assert all(each["more"] == (len(each["changes"]) < len(deltas[each["commit"]])) for each in told)
+    whole = [not each["more"] for each in told]
+    assert whole == sorted(whole, reverse=True) and whole[0]  # the newest have the room
+
+
+def test_of_a_table_the_newest_changes_have_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    RandomLog(4).grow(tmp_path / ".headrace/log", 60)
+    every = newest.of_table(tmp_path, "orders", 0, None, 1_000)
+    monkeypatch.setattr(newest, "Room", lambda: Room(2_000))
+    some = newest.of_table(tmp_path, "orders", 0, None, 1_000)
+    assert [each["commit"] for each in some] == [each["commit"] for each in every]
+    kept = sum(not each["more"] for each in some)
+    assert 3 < kept < len(every) - 3 and some[:3] == every[:3]
+    assert all(each["changes"] == [] and each["more"] for each in some[-3:])
 
 
 def test_of_the_quarantine_as_many_entries_come_as_find_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

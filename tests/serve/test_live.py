@@ -227,6 +227,24 @@ def test_readers_beyond_the_limit_are_told_to_come_back(tmp_path: Path, monkeypa
         live.subscribe("sums").close()
 
 
+def test_one_who_follows_leaves_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "READERS_OF_ONE", 2)
+    published = Published(tmp_path / "shop")
+    with following(published) as live:
+        mine = [live.subscribe("sums", whose="ann") for _ in range(2)]
+        with pytest.raises(HeadraceError, match=r"wait\.busy"):
+            live.subscribe("sums", whose="ann")
+        others = [live.subscribe("sums", whose=whose) for whose in ("bob", None, None, None)]
+        for reader in (mine[0], mine[0], others[0]):
+            reader.close()
+        again = live.subscribe("sums", whose="ann")
+        with pytest.raises(HeadraceError, match=r"wait\.busy"):
+            live.subscribe("sums", whose="ann")
+        for reader in (*mine, *others, again):
+            reader.close()
+        assert live.readers == 0
+
+
 def test_a_step_without_a_change_of_the_view_is_progress(tmp_path: Path) -> None:
     published, client = Published(tmp_path / "shop"), Following()
     published.step([published.changes(random.Random(7))])

@@ -37,6 +37,11 @@ class Asking:
         return now is not None and self.access.allowed(now, self.action, relation)
 
     @property
+    def token(self) -> str | None:
+        """The id of their token; None where none is asked for."""
+        return self.principal.token or None
+
+    @property
     def limited(self) -> bool:
         """Whether their token is for some relations alone."""
         return bool(self.principal.grants)

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+import math
+import threading
+import time
+from dataclasses import dataclass
+from typing import Self
+
 from headrace.model.errors import HeadraceError
 
 SECONDS = 60.0  # unless headrace.yaml says otherwise
 LONGER = "query_seconds in headrace.yaml is the most that it may be allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a query that may take ``seconds`` is over: ``end``, by the clock that processes share."""
+
+    seconds: float
+    end: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Self:
+        """That of a query which begins now."""
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, of those that a lock can wait."""
+        return min(max(self.end - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+
+    def check(self) -> None:
+        """Raises ``query.timeout`` once it is over."""
+        if time.monotonic() >= self.end:
+            raise timeout(self.seconds)
+
+
+NEVER = Deadline(math.inf, math.inf)
 
 
 def within(wanted: float | None, most: float, where: str) -> float:

@@ -35,8 +35,8 @@ ASKING: dict[str, Remedy] = {
         "`headrace frontier` shows how far each is; wait longer with `--timeout`.",
     ),
     "wait.busy": Remedy(
-        "More callers wait than are served at once.",
-        "Try again, or ask `headrace frontier` without waiting.",
+        "More callers wait, ask what takes long, or follow views than are served at once, or by one token.",
+        "Try again; ask `headrace frontier` without waiting; make a view of what is asked often; end streams.",
     ),
     "query.filter": Remedy(
         "A column is spelled wrong, a value is not of the column's type, or a key is not complete.",

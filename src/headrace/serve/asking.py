@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 
+from headrace.model.bounds import Deadline
 from headrace.model.errors import HeadraceError
 from headrace.serve import apart
 from headrace.serve.database import Limits, in_bytes
@@ -33,15 +33,14 @@ LOOK_S = 0.05  # so often it is looked what questions take
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A SELECT as it is passed on. ``known``: the relations that there are for who asks; ``end``: when its time is
-    over, by the clock that processes share."""
+    """A SELECT as it is passed on. ``known``: the relations that there are for who asks."""
 
     sql: str
     parameters: tuple[Any, ...]
     limits: Limits
     at: int | None
     known: frozenset[str]
-    end: float
+    deadline: Deadline
 
 
 class Asking:
@@ -56,7 +55,7 @@ class Asking:
 
     def ask(self, asked: Asked) -> Any:
         """See ``apart.answer``. One that ends together with the process that answers is asked anew."""
-        while (found := self._answer(asked)) is None and time.monotonic() < asked.end and self._ended():
+        while (found := self._answer(asked)) is None and asked.deadline.left and self._ended():
             continue
         if found is None and self._closed:
             raise _stopping()
@@ -75,7 +74,7 @@ class Asking:
             with contextlib.suppress(OSError):  # it has ended, which the answer tells
                 here.sendall(pickle.dumps(asked))
                 here.shutdown(socket.SHUT_WR)
-            return apart.answer(here, asked.end)
+            return apart.answer(here, asked.deadline.end)
 
     def _pass_on(self, stream: socket.socket) -> None:
         with self._lock:

@@ -17,6 +17,7 @@ from headrace.formats.types.arrow import YEAR_MONTH
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.formats.types.json import nearest
 from headrace.model import bounds
+from headrace.model.bounds import Deadline
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.serve.contents import Contents
@@ -160,12 +161,14 @@ def _names(part: Any, read: set[str], defined: set[str]) -> None:
 
 
 def run(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], limits: Limits
-) -> tuple[pa.Table, bool]:
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any], limits: Limits,
+    deadline: Deadline | None = None,
+) -> tuple[pa.Table, bool]:  # fmt: skip
     """(rows, whether there are more) of a SELECT, fetched as far as they are wanted.
 
-    Raises ``query.timeout``, ``query.memory``, ``query.size``, ``query.failed``. DuckDB heeds the end of its time
-    between two pieces of work, and a function may make a piece of any size: ``apart`` has an end that is hard.
+    ``deadline``: of the question that it is a part of; without it its own seconds begin now. Raises ``query.timeout``,
+    ``query.memory``, ``query.size``, ``query.failed``. DuckDB heeds the end of its time between two pieces of work, and
+    a function may make a piece of any size: ``apart`` has an end that is hard.
     """
     over = threading.Event()
 
@@ -173,7 +176,8 @@ def run(
         over.set()
         connection.interrupt()
 
-    timer = threading.Timer(limits.seconds, end)
+    deadline = deadline or Deadline.after(limits.seconds)
+    timer = threading.Timer(deadline.left, end)
     timer.start()
     try:
         reader = connection.sql(sql, params=list(parameters) or None).to_arrow_reader(min(BATCH_ROWS, limits.rows + 1))
@@ -190,7 +194,7 @@ def run(
             count, size = count + batch.num_rows, size + batch.nbytes
         return pa.Table.from_batches(batches, reader.schema).slice(0, limits.rows), count > limits.rows
     except (duckdb.Error, pa.ArrowException, OSError, MemoryError) as error:
-        raise bounds.timeout(limits.seconds) if over.is_set() else of_duckdb(error) from None
+        raise bounds.timeout(deadline.seconds) if over.is_set() else of_duckdb(error) from None
     finally:
         timer.cancel()
 

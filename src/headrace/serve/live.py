@@ -9,7 +9,7 @@ from the published files where the ring is too short for it.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ SHARED_BYTES = (
     4 << 20
 )  # contents that take no more are spelled once for all who begin while the ring reaches back to it
 READERS = 4_096  # at once, of all views
+READERS_OF_ONE = READERS // 4  # of one who follows: others find a place
 FILTERED = 256  # parts of views that are followed at once; each has a ring of its own, smaller by so much:
 SMALLER = 16
 
@@ -73,16 +74,25 @@ class Live:
         self._wanted, self._closed = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self.readers = 0
+        self._readers_of = Counter[str]()  # by who they are
 
-    def subscribe(self, view: str, after: int | None = None, keep: Keep | None = None) -> Reader:
+    def subscribe(
+        self, view: str, after: int | None = None, keep: Keep | None = None, whose: str | None = None
+    ) -> Reader:
         """A reader of a view, or of those rows of it that ``keep`` gives: from the contents on, or from the commit
         ``after`` that it has.
 
-        Raises ``view.unknown``, and ``wait.busy`` beyond ``READERS`` and ``FILTERED``.
+        ``whose``: the token that it is of, if any. Raises ``view.unknown``, and ``wait.busy`` beyond ``READERS``,
+        ``READERS_OF_ONE`` and ``FILTERED``.
         """
         with self._lock:
             if self.readers >= READERS:
                 raise HeadraceError("wait.busy", f"{READERS} follow views already", next="try again later")
+            if whose is not None and self._readers_of[whose] >= READERS_OF_ONE:
+                raise HeadraceError(
+                    "wait.busy", f"{READERS_OF_ONE} follow views by this token already",
+                    next="end some of them, or give others a token of their own",
+                )  # fmt: skip
             catalog = self._opened()
             followed = self._followed.get((view, keep))
             if followed is None or followed.ended is not None:
@@ -93,13 +103,17 @@ class Live:
                 followed = self._followed[view, keep] = _Followed(catalog, view, self._mirror, keep)
             followed.readers += 1
             self.readers += 1
+            if whose is not None:
+                self._readers_of[whose] += 1
         self._wanted.set()
-        return Reader(self, followed, after)
+        return Reader(self, followed, after, whose)
 
-    def leave(self, followed: _Followed) -> None:
+    def leave(self, followed: _Followed, whose: str | None) -> None:
         with self._lock:
             followed.readers -= 1
             self.readers -= 1
+            if whose is not None:
+                self._readers_of -= Counter([whose])  # which forgets those of whom none is left
             of = followed.view, followed.keep
             if not followed.readers and self._followed.get(of) is followed:
                 del self._followed[of]
@@ -171,8 +185,8 @@ class Reader:
     As long as ``next`` gives None, ``begin`` is to be taken to its end.
     """
 
-    def __init__(self, live: Live, followed: _Followed, after: int | None) -> None:
-        self._live, self._followed = live, followed
+    def __init__(self, live: Live, followed: _Followed, after: int | None, whose: str | None) -> None:
+        self._live, self._followed, self._whose = live, followed, whose
         self.commit = after  # that it has; None: nothing yet
         self._cursor: int | None = None  # the number of the next change of the ring; None: it is not there
         self._lost = False  # it was in the ring, and is not any more
@@ -227,7 +241,7 @@ class Reader:
         """Once, or again."""
         if not self._closed:
             self._closed = True
-            self._live.leave(self._followed)
+            self._live.leave(self._followed, self._whose)
 
     def __enter__(self) -> Self:
         return self

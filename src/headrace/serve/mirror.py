@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.catalog.store import Catalog, ViewRecord
+from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.formats import recorded
+from headrace.model import bounds
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
 from headrace.model.transaction import OPERATION, TRUNCATE
@@ -51,12 +55,14 @@ class _Held:
 class Mirror:
     """Of one project, for any thread, whether it runs or not. Relations are by their own names.
 
+    One thread at a time brings a relation forward, which may take long the first time; others are not held up.
     Memory: what was asked for within ``IDLE_S``: tables, and 24 bytes a row of views, whose files stay mapped.
     """
 
     def __init__(self, project: Path) -> None:
         self._project = project
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of these values, for moments
+        self._locks: dict[str, threading.Lock] = {}  # of each relation, for as long as it is brought forward
         self._held: dict[str, _Held] = {}
         self._catalog: Catalog | None = None
         self._known: tuple[int, tuple[dict[str, ViewRecord], dict[str, Relation]]] | None = None  # as of a change of it
@@ -69,20 +75,22 @@ class Mirror:
 
     def relations(self) -> tuple[dict[str, ViewRecord], dict[str, Relation]]:
         """The views and the tables that there are, by name."""
-        with self._lock:
-            return self._relations(self._opened())
+        return self._relations(self._opened())
 
-    def moment(self, views: Collection[str], tables: Collection[str] = (), at: int | None = None) -> Moment:
+    def moment(
+        self, views: Collection[str], tables: Collection[str] = (), at: int | None = None, deadline: Deadline = NEVER
+    ) -> Moment:
         """These relations at the frontier, or as of a commit that is past.
 
-        Raises ``view.unknown``, ``source.no_table``, ``state.corrupt``; of the past ``view.not_at``, ``log.retained``.
+        ``deadline``: of reading what is past, and of waiting for another thread; what is read to be kept comes to its
+        end. Raises ``view.unknown``, ``source.no_table``, ``state.corrupt``, ``query.timeout``; of the past
+        ``view.not_at``, ``log.retained``.
         """
         if at is not None:
-            return self._past(views, tables, at)
+            return self._past(views, tables, at, deadline)
         for attempt in range(snapshot.ATTEMPTS):
             try:
-                with self._lock:
-                    return self._taken(views, tables)
+                return self._taken(views, tables, deadline)
             except (_Passed, Diverged):
                 continue
             except HeadraceError as error:  # a compaction took a file away between looking it up and opening it
@@ -97,7 +105,8 @@ class Mirror:
         None: there is none, it is not in memory, much was published since, its base is of a later step, or another
         thread is at it.
         """
-        if not self._lock.acquire(blocking=False):
+        lock = self._locks.get(view)
+        if lock is None or not lock.acquire(blocking=False):
             return None
         try:
             catalog, held = self._opened(), self._held.get(view)
@@ -110,15 +119,17 @@ class Mirror:
                 rows = sum(output.rows for output in catalog.outputs(held.upto, last.number, held.feed))
                 if rows > ROWS_AT_HAND:
                     return None
-            return record, self._taken([view], ())
+            contents = self._brought(view, last, last.number, partial(_view, catalog, record, last.number))
+            return record, Moment(last.upto, {view: contents}, _stale([record]))
         except (_Passed, Diverged, HeadraceError):
             return None  # it is tried again there
         finally:
-            self._lock.release()
+            lock.release()
 
-    def _past(self, views: Collection[str], tables: Collection[str], commit: int) -> Moment:
+    def _past(self, views: Collection[str], tables: Collection[str], commit: int, deadline: Deadline) -> Moment:
         contents = {}
         for name in views:
+            deadline.check()
             _, schema, rows = past.contents(self._project, name, commit, None)
             contents[name] = Contents.of(rows, schema.key)
         for name in tables:
@@ -127,7 +138,9 @@ class Mirror:
                 raise past.not_at(
                     f"table {name}", commit, f"the log ends at commit {end:,}", f"ask as of commit {end:,}"
                 )
-            contents[name] = Contents.of(replay.contents(self._project, relation, commit), relation.key)
+            rows = replay.contents(self._project, relation, commit, lambda event: deadline.check())
+            contents[name] = Contents.of(rows, relation.key)
+        deadline.check()
         return Moment(commit, contents, {})
 
     def commit_by(self, time_us: int) -> int:
@@ -140,9 +153,10 @@ class Mirror:
         return sum(held.contents.size for held in list(self._held.values()))
 
     def _opened(self) -> Catalog:
-        if self._catalog is None:
-            self._catalog = Catalog(snapshot.catalog_path(self._project), read_only=True)
-        return self._catalog
+        with self._lock:
+            if self._catalog is None:
+                self._catalog = Catalog(snapshot.catalog_path(self._project), read_only=True)
+            return self._catalog
 
     def _relations(self, catalog: Catalog) -> tuple[dict[str, ViewRecord], dict[str, Relation]]:
         changed = catalog.changed
@@ -151,25 +165,53 @@ class Mirror:
             self._known = changed, (catalog.views(), tables)
         return self._known[1]
 
-    def _taken(self, views: Collection[str], tables: Collection[str]) -> Moment:
-        catalog, now = self._opened(), time.monotonic()
+    def _taken(self, views: Collection[str], tables: Collection[str], deadline: Deadline) -> Moment:
+        catalog, contents = self._opened(), dict[str, Contents]()
         last, (known, relations) = catalog.last_published(), self._relations(catalog)
         records = {name: known[name] if name in known else snapshot.known(catalog, name) for name in views}
         number, commit = (last.number, last.upto) if last else (-1, 0)
         for name, record in records.items():
-            held = self._held.pop(name, None)  # one that turns out to be wrong is not kept
-            self._held[name] = replace(_view(catalog, held, record, number), used=now)
+            with self._alone(name, deadline):
+                contents[name] = self._brought(name, last, number, partial(_view, catalog, record, number))
         for name in tables:
             relation = relations[name] if name in relations else replay.known(self._project, name)
-            held = self._held.pop(name, None)
-            self._held[name] = replace(_table(self._project, held, relation, commit), used=now)
-        self._held = {name: held for name, held in self._held.items() if now - held.used < IDLE_S}
-        stale = {name: record.reason for name, record in records.items() if record.state != "live"}
-        return Moment(commit, {name: self._held[name].contents for name in (*views, *tables)}, stale)
+            with self._alone(name, deadline):
+                contents[name] = self._brought(name, last, commit, partial(_table, self._project, relation, commit))
+        return Moment(commit, contents, _stale(records.values()))
+
+    @contextmanager
+    def _alone(self, name: str, deadline: Deadline) -> Iterator[None]:
+        """The block is the only one that brings a relation forward. Raises ``query.timeout``."""
+        lock = self._locks.setdefault(name, threading.Lock())
+        if not lock.acquire(timeout=deadline.left):
+            raise bounds.timeout(deadline.seconds)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _brought(
+        self, name: str, last: StepRecord | None, upto: int, bring: Callable[[_Held | None], _Held]
+    ) -> Contents:
+        """What a relation holds ``upto`` step ``last``, to which ``bring`` brings what is held of it. ``_alone``."""
+        held = self._held.get(name)
+        if held is not None and held.upto > upto and self._opened().last_published() != last:
+            raise _Passed
+        with self._lock:
+            self._held.pop(name, None)  # one that turns out to be wrong is not kept
+        brought = replace(bring(held), used=time.monotonic())
+        with self._lock:
+            self._held[name] = brought
+            self._held = {name: held for name, held in self._held.items() if brought.used - held.used < IDLE_S}
+        return brought.contents
 
 
 class _Passed(Exception):
-    """A view has gone on from the step that is wanted of it."""
+    """A view, or what is held of it, has gone on from the step that is wanted of it."""
+
+
+def _stale(records: Iterable[ViewRecord]) -> dict[str, str]:
+    return {record.schema.name: record.reason for record in records if record.state != "live"}
 
 
 def _start(catalog: Catalog, feed: str) -> int:
@@ -178,7 +220,7 @@ def _start(catalog: Catalog, feed: str) -> int:
     return base[0] if base else -1
 
 
-def _view(catalog: Catalog, held: _Held | None, record: ViewRecord, number: int) -> _Held:
+def _view(catalog: Catalog, record: ViewRecord, number: int, held: _Held | None) -> _Held:
     """A view at a step, from where it is held if that can be, else from its base."""
     if held is not None and held.feed == record.feed and held.upto == number:
         return held
@@ -195,7 +237,7 @@ def _view(catalog: Catalog, held: _Held | None, record: ViewRecord, number: int)
     return replace(held, upto=number, contents=held.contents.after(delta))
 
 
-def _table(project: Path, held: _Held | None, relation: Relation, commit: int) -> _Held:
+def _table(project: Path, relation: Relation, commit: int, held: _Held | None) -> _Held:
     """A table at a commit: of its changes since it was held those rows that they touch, else all of the log's."""
     feed, reader = repr(relation), reader_of(project)
     if held is None or held.feed != feed or not reader.base.commit <= held.upto <= commit:

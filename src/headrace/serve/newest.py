@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.catalog.store import Catalog, StepRecord
+from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
@@ -30,10 +32,17 @@ def of_table(project_path: Path, table: str, after: int, before: int | None, lim
         begin, end = max(first, begin - width), begin
         commits = [each.commit for each in history.transactions(reader, begin, end, (table,))] + commits
         width *= 4
-    if not commits:
-        return []
-    told, room = history.transactions(reader, commits[-limit:][0] - 1, upto, (table,)), Room()
-    return [of_transaction(transaction, room) for transaction in told][::-1]
+    return of_commits(reader, table, reversed(commits[-limit:]))
+
+
+def of_commits(reader: LogReader, table: str, commits: Iterable[int]) -> list[dict[str, Any]]:
+    """What is told of these transactions of a table; the first of them has room before the others."""
+    room = Room()
+    return [
+        _of_transaction(transaction, room)
+        for commit in commits
+        for transaction in history.transactions(reader, commit - 1, commit, (table,))
+    ]
 
 
 def of_view(
@@ -77,7 +86,7 @@ def of_view(
         catalog.close()
 
 
-def of_transaction(transaction: history.Transaction, room: Room) -> dict[str, Any]:
+def _of_transaction(transaction: history.Transaction, room: Room) -> dict[str, Any]:
     """What is told of a transaction of the log, as far as there is room."""
     changes, more = list[dict[str, Any]](), False
     for table, part in transaction.changes:

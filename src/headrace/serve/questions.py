@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.formats.types.json import ColumnRefused, column, nearest, shown
 from headrace.model import bounds
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, ViewSchema
@@ -116,9 +116,10 @@ class Session:
         self.stale: dict[str, str] = {}
         self._loaded: set[str] = set()
 
-    def load(self, relations: Iterable[Described]) -> int:
+    def load(self, relations: Iterable[Described], deadline: Deadline = NEVER) -> int:
         """Make these views of the connection; the commit. Raises what ``Mirror.moment`` does."""
-        moment = _moment(self.mirror, [each for each in relations if each.name not in self._loaded], self.commit)
+        missing = [each for each in relations if each.name not in self._loaded]
+        moment = _moment(self.mirror, missing, self.commit, deadline)
         for name, contents in moment.contents.items():
             define(self.connection, name, contents, f"{_ROWS}{len(self._loaded)}")
             self._loaded.add(name)
@@ -174,11 +175,12 @@ class Questions:
         names = sorted(relation.name for relation in known)
         raise HeadraceError("view.unknown", f"there is no view or table '{name}'", next=nearest(name, names))
 
-    def row(self, name: str, key: Mapping[str, Any], at: int | None = None) -> Answer:
-        """The row with this key; none: an empty table. Raises ``query.filter``, ``view.unknown``, ``view.not_at``."""
+    def row(self, name: str, key: Mapping[str, Any], at: int | None = None, deadline: Deadline = NEVER) -> Answer:
+        """The row with this key; none: an empty table. Raises ``query.filter``, ``query.timeout``, ``view.unknown``,
+        ``view.not_at``."""
         relation = self.described(name)
         _check_key(relation, key)
-        return _found(relation, key, _moment(self.mirror, [relation], at))
+        return _found(relation, key, _moment(self.mirror, [relation], at, deadline))
 
     def row_at_hand(self, name: str, key: Mapping[str, Any]) -> Answer | None:
         """As ``row``, where nobody is kept waiting for it: see ``Mirror.at_hand``. ``name`` in the view's own case."""
@@ -204,9 +206,10 @@ class Questions:
             order=", ".join(dict.fromkeys(order)) or "ALL",
         )
         values += [question.limit + 1, question.offset]
+        deadline = Deadline.after(limits.seconds)
         with self.session(at) as session:
-            commit = session.load([relation])
-            table, more = run(session.connection, text, values, replace(limits, rows=question.limit))
+            commit = session.load([relation], deadline)
+            table, more = run(session.connection, text, values, replace(limits, rows=question.limit), deadline)
         return Answer(commit, table, more, session.stale)
 
     def keeping(self, name: str, filters: tuple[Filter, ...]) -> Keeping:
@@ -224,13 +227,14 @@ class Questions:
         conditions, values = _conditions(relation, filters)
         rows, value = _timed(relation, question, conditions)
         question = replace(question, by=tuple(_column(relation, name).name for name in question.by))
+        deadline = Deadline.after(limits.seconds)
         with self.session(at) as session:
-            commit, connection = session.load([relation]), session.connection
+            commit, connection = session.load([relation], deadline), session.connection
             spanned = compose("SELECT min(t), max(t) FROM ({rows})", rows=rows)
-            span = run(connection, spanned, values, replace(limits, rows=1))[0].to_pylist()[0]
+            span = run(connection, spanned, values, replace(limits, rows=1), deadline)[0].to_pylist()[0]
             connection.register(SLOTS, question.slots(*span.values()))
             shown = TIMES[_column(relation, question.time).type][1]
-            table, more = run(connection, statement(question, rows, value, shown), values, limits)
+            table, more = run(connection, statement(question, rows, value, shown), values, limits, deadline)
         return Answer(commit, table, more, session.stale)
 
     def ask(
@@ -244,13 +248,12 @@ class Questions:
         ``query.memory``, ``query.size``, ``query.failed``.
         """
         known = frozenset(relation.name for relation in self.relations() if may_read(relation.name))
-        asked = Asked(sql, tuple(parameters), limits, at, known, time.monotonic() + limits.seconds)
+        asked = Asked(sql, tuple(parameters), limits, at, known, Deadline.after(limits.seconds))
         answer = self._asking.ask(asked) if self._asking is not None else self._beside(asked)
         if answer is not None:
             found: Answer = answer
             return found
-        if time.monotonic() >= asked.end:
-            raise bounds.timeout(limits.seconds)
+        asked.deadline.check()
         raise bounds.memory("the process that ran it has ended")
 
     def begin(self, asked: Asked, stream: socket.socket) -> int:
@@ -260,16 +263,16 @@ class Questions:
             self._copied = self._copied or opened(self._memory)
         connection = self._copied.cursor()
         names = admitted(connection, asked.sql, known.keys())
-        moment = _moment(self.mirror, [known[name] for name in names], asked.at)
+        moment = _moment(self.mirror, [known[name] for name in names], asked.at, asked.deadline)
 
         def answer() -> Answer:
             locked(connection, THREADS)
             for name, contents in moment.contents.items():
                 define(connection, name, contents, f"{_ROWS}{name}")
-            table, more = run(connection, asked.sql, asked.parameters, asked.limits)
+            table, more = run(connection, asked.sql, asked.parameters, asked.limits, asked.deadline)
             return Answer(moment.commit, table, more, dict(moment.stale))
 
-        return apart.begin(answer, stream, asked.end - time.monotonic(), in_bytes(self._memory))
+        return apart.begin(answer, stream, asked.deadline.left, in_bytes(self._memory))
 
     def _beside(self, asked: Asked) -> Any:
         here, there = socket.socketpair()
@@ -277,7 +280,7 @@ class Questions:
             with there:
                 number = self.begin(asked, there)
             try:
-                return apart.answer(here, asked.end)
+                return apart.answer(here, asked.deadline.end)
             finally:
                 os.waitpid(number, 0)
 
@@ -310,10 +313,10 @@ class Keeping:
         return rows.filter(taken.column(0).combine_chunks())
 
 
-def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None) -> Moment:
+def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None, deadline: Deadline) -> Moment:
     """What these hold. Raises what ``Mirror.moment`` does."""
     views, tables = ([each.name for each in relations if each.kind == kind] for kind in ("view", "table"))
-    return mirror.moment(views, tables, at)
+    return mirror.moment(views, tables, at, deadline)
 
 
 def _of_view(record: ViewRecord) -> Described:

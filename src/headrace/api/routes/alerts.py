@@ -42,13 +42,14 @@ def notices(
     responses={200: {"model": shapes.Alerts}},
     summary="Every sink that tells of changes: how much waits in it, and what it could not tell, oldest first",
 )
-def alerts(project: Project) -> Response:
+def alerts(project: Project, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000) -> Response:
     letters = DeadLetters(project.path)
     sinks = letters.sinks()
-    return answers.json({
-        "waiting": {sink: letters.waiting(sink) for sink in sinks},
-        "dead": [letter.as_dict() for sink in sinks for letter in letters.ls(sink)],
-    })  # fmt: skip
+    dead, more = letters.first(sinks, limit)
+    waiting = {sink: letters.waiting(sink) for sink in sinks}
+    response = answers.json({"waiting": waiting, "dead": [letter.as_dict() for letter in dead]})
+    response.headers[answers.MORE] = "true" if more else "false"
+    return response
 
 
 @router.get(

@@ -61,7 +61,7 @@ async def changes(
         )  # fmt: skip
     filters = asked.filters(pairs, asked.CHANGES)
     keep = await run_in_threadpool(project.questions.keeping, relation.name, filters) if filters else None
-    reader = await run_in_threadpool(project.live.subscribe, relation.name, since, keep)
+    reader = await run_in_threadpool(project.live.subscribe, relation.name, since, keep, who.token)
     return Stream(followed(reader, project.bells, relation.name, lambda: not who.still(relation.name)), reader)
 
 

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from headrace.api import answers, asked, shapes
+from headrace.api import answers, asked, few, shapes
 from headrace.api.project import Served, served
 from headrace.api.routes import changes
 from headrace.api.who import Asking, asking
 from headrace.catalog import searches
+from headrace.model.bounds import Deadline
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
@@ -93,14 +94,17 @@ def matches(
     _known(who, project, query)
     stored = searches.find(project.path, query)
     relation = project.questions.described(stored.view)
-    commit, schema, found = watched.matched(project.path, relation.name, stored, asked.at(project.questions.mirror, at))
-    told = watched.changes(Room().take(found, limit))
-    return answers.json({
-        "query": stored.name, "view": schema.name, "version": schema.version, "commit": commit,
-        "columns": [{"name": column.name, "type": column.type} for column in schema.columns],
-        "total": sum(found["_w"].to_pylist()),
-        "matches": [{"copies": each["weight"], "row": each["row"]} for each in told],
-    })  # fmt: skip
+    deadline = Deadline.after(few.seconds(project.questions))
+    with few.of_few():
+        as_of = asked.at(project.questions.mirror, at)
+        commit, schema, found = watched.matched(project.path, relation.name, stored, as_of, deadline)
+        told = watched.changes(Room().take(found, limit))
+        return answers.json({
+            "query": stored.name, "view": schema.name, "version": schema.version, "commit": commit,
+            "columns": [{"name": column.name, "type": column.type} for column in schema.columns],
+            "total": sum(found["_w"].to_pylist()),
+            "matches": [{"copies": each["weight"], "row": each["row"]} for each in told],
+        })  # fmt: skip
 
 
 @router.get(
@@ -124,7 +128,7 @@ def follow(
     stored = _known(who, project, query)
     found = checked(project.path, stored)
     had = changes.place(last_event_id) if last_event_id else None
-    reader = project.live.subscribe(found.view, None, Matched(found.query))
+    reader = project.live.subscribe(found.view, None, Matched(found.query), who.token)
     return changes.Stream(_followed(who, project, stored, found, reader, had), reader)
 
 
@@ -161,7 +165,8 @@ async def _followed(
             for piece in told(behind(had, "the query is not there any more"), nothing(had)):
                 yield piece
             return
-        reader = await run_in_threadpool(project.live.subscribe, stored.view, None, Matched(written.query))
+        keep = Matched(written.query)
+        reader = await run_in_threadpool(project.live.subscribe, stored.view, None, keep, who.token)
 
 
 def _known(who: Asking, project: Served, name: str) -> StoredQuery:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers, asked, reached, shapes
+from headrace.api import answers, asked, few, reached, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
 from headrace.governance.roles import Action
 from headrace.model import bounds
+from headrace.model.bounds import Deadline
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import described, written
@@ -28,10 +27,7 @@ Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
 Name = Annotated[str, Path(description="A view's name; also that of a table of a source")]
 At = Annotated[str | None, Query(description=f"As of {HINT}; without it now", examples=["4711"])]
-SECONDS = 10.0  # of a query, unless it says how many
-AT_ONCE = 8  # queries by SQL and by time, and large pages; more are told to come back: they take no thread from others
-PAGE_ROWS = 1_000  # a larger page is one of them: all its rows are held until it is made
-_running = threading.BoundedSemaphore(AT_ONCE)
+PAGE_ROWS = 1_000  # a larger page is one of the few: all its rows are held until it is made
 
 
 @router.get("/views", responses={200: {"model": list[shapes.View]}}, summary="Every view: state, commit, columns, key")
@@ -90,7 +86,7 @@ def rows(
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
     limits = replace(_limits(project, limit, format), cut=format == "json")  # which says that there are more
     question = asked.rows(pairs, limits.rows, offset)
-    with nullcontext() if limit <= PAGE_ROWS else _of_few():
+    with few.of_few() if limit > PAGE_ROWS or at is not None else nullcontext():
         found = project.questions.rows(name, question, asked.at(project.questions.mirror, at), limits)
         return answers.table(_told(who, found), format)
 
@@ -124,7 +120,7 @@ def series(
     question = written.series(time, every, value, written.words("by", by), fill, compare, zone, begin, end)
     filters = asked.filters(pairs, asked.SERIES)
     limits = _limits(project, limit, format)
-    with _of_few():
+    with few.of_few():
         found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
         return answers.table(_told(who, found), format)
 
@@ -137,7 +133,8 @@ def row(pairs: asked.Pairs, project: Project, name: Name, at: At = None) -> Resp
     if "at" not in relation.key:
         key.pop("at", None)
         as_of = asked.at(project.questions.mirror, at)
-    found = project.questions.row(name, key, as_of)
+    with few.of_few() if as_of is not None else nullcontext():
+        found = project.questions.row(name, key, as_of, Deadline.after(few.seconds(project.questions)))
     if not found.table.num_rows:
         spelled = ", ".join(f"{column} = {value}" for column, value in key.items())
         raise HeadraceError("row.unknown", f"{name} has no row with {spelled}", why=f"as of commit {found.commit:,}")
@@ -185,23 +182,12 @@ def sql(who: Who, project: Project, question: Asked) -> Response:
     limits = _limits(project, question.limit, question.format, question.seconds)
     if question.engine == "spark":
         who.require(None)  # it says nothing of what it read
-        with _of_few():
+        with few.of_few():
             return answers.json(_by_spark(project, question, limits))
-    with _of_few():
+    with few.of_few():
         at = asked.at(project.questions.mirror, question.at)
         found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
         return answers.table(_told(who, found), question.format)
-
-
-@contextmanager
-def _of_few() -> Iterator[None]:
-    """The block is one of the queries that run, and are answered, at once. Raises ``wait.busy`` beyond ``AT_ONCE``."""
-    if not _running.acquire(blocking=False):
-        raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
-    try:
-        yield
-    finally:
-        _running.release()
 
 
 def _by_spark(project: Served, question: Asked, limits: Limits) -> dict[str, Any]:
@@ -229,8 +215,8 @@ def _limits(project: Served, limit: int, format: answers.Format, seconds: float 
             "api.request", f"'limit' is {limit}, an answer in {format} has at most {most:,} rows",
             next="ask for pages by 'offset', or for format=arrow",
         )  # fmt: skip
-    bound = project.questions.seconds
-    allowed = min(SECONDS, bound) if seconds is None else bounds.within(seconds, bound, "seconds")
+    questions = project.questions
+    allowed = few.seconds(questions) if seconds is None else bounds.within(seconds, questions.seconds, "seconds")
     return Limits(limit, allowed, answers.BYTES_MAX[format])
 
 

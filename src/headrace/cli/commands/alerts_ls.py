@@ -11,13 +11,19 @@ from headrace.cli.options import JsonOption, ProjectOption, folder
 
 EPILOG = """
 headrace alerts ls
+headrace alerts ls hook --limit 5
 headrace alerts ls hook --json | jq -r '.dead[] | [.number, .reason] | @tsv'
 """
+SHOWN = 100  # dead letters in text, unless asked otherwise
 
 
 def run(
     sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="One sink alone.")] = None,
     *,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", metavar="N", min=1, help=f"Dead letters to show. Default: {SHOWN}; all as JSON."),
+    ] = None,
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -27,7 +33,8 @@ def run(
     letters = DeadLetters(folder(project))
     sinks = letters.sinks() if sink is None else [sink]
     waiting = {name: letters.waiting(name) for name in sinks}
-    dead = [letter.as_dict() for name in sinks for letter in letters.ls(name)]
+    found, more = letters.first(sinks, limit if limit is not None or json else SHOWN)
+    dead = [letter.as_dict() for letter in found]
     if json:
         display.emit({"waiting": waiting, "dead": dead})
         return
@@ -37,3 +44,5 @@ def run(
         display.say("there are no dead letters")
         return
     display.records(("sink", "number", "view", "commit", "rows", "given_up_at", "reason"), dead)
+    if more:
+        display.say(f"\n{display.counted(len(dead), 'dead letter')} (--limit shows more)")

@@ -42,7 +42,7 @@ def run(
     column:[1 TO 5], column:>5, column:2026-03 and column:* ask one column; AND, OR, NOT and ( ) join them, words
     beside each other are all asked for.
 
-    The first search of it makes an index (about 15 s for a million rows), each later one adds what was
+    The first search of it makes an index (about 8 s for a million rows), each later one adds what was
     published since. Works beside a running `headrace up` and without one.
     """
     from headrace.cli import published

@@ -17,6 +17,7 @@ from headrace.catalog.project import STATE
 from headrace.catalog.store import Catalog
 from headrace.formats.json_tables import rows as json_rows
 from headrace.model import bounds
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
@@ -99,6 +100,7 @@ def search(
     columns: Sequence[str] = (),
     at_least: int = 0,
     most_bytes: int = 1 << 40,
+    deadline: Deadline = NEVER,
     progress: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Found:
     """The rows ``offset`` .. ``offset + limit`` of those that a query finds in a view or a table, best first.
@@ -106,9 +108,9 @@ def search(
     Rows of the same contents are one of these. ``columns``: where words that name no column are looked for; all by
     default. ``most_bytes``: of the rows; those that find no room are left out, as ``total`` shows. An index is brought
     forward at most every 0.1 s, but to commit ``at_least``, as far as that is published, at once. The first search of
-    a relation makes its index: a loop over its rows, about 15 s a million, told by ``progress``; a later one adds what
-    was published since. Raises ``HeadraceError``: view.unknown, search.query, search.index, search.busy, query.size,
-    config.library.
+    a relation makes its index: a loop over its rows, about 8 s a million, told by ``progress``; a later one adds what
+    was published since. ``deadline``: of waiting while another thread does; what this one does comes to its end. Raises
+    ``HeadraceError``: view.unknown, search.query, search.index, search.busy, query.timeout, query.size, config.library.
     """
     if not 0 <= limit <= LIMIT_MAX or not 0 <= offset <= OFFSET_MAX:
         raise HeadraceError(
@@ -123,7 +125,7 @@ def search(
             node = parse(query, index.fields, columns)
             wanted = compiled(node, index.schema)
             try:
-                state = index.state(catalog, at_least, progress)
+                state = index.state(catalog, at_least, progress, deadline)
                 kept, scores, total = index.ask(state, wanted, limit, offset)
                 _searched[index.folder] = index, time.monotonic()  # now that its folder is there
                 break

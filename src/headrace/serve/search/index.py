@@ -26,6 +26,8 @@ import pyarrow as pa
 from headrace.catalog.project import STATE
 from headrace.catalog.store import Catalog
 from headrace.formats.types.arrow import schema as arrow_schema
+from headrace.model import bounds
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.delivery import WEIGHT as WEIGHT_COLUMN
 from headrace.model.errors import HeadraceError
 from headrace.serve.search import deltas
@@ -77,15 +79,22 @@ class RelationIndex:
         self._state: State | None = None
         self._looked = -FRESH_S
 
-    def state(self, catalog: Catalog, at_least: int, progress: Progress) -> State:
-        """The index at the last published step, or as it was ``FRESH_S`` ago if that is commit ``at_least``."""
-        with self._lock:
+    def state(self, catalog: Catalog, at_least: int, progress: Progress, deadline: Deadline = NEVER) -> State:
+        """The index at the last published step, or as it was ``FRESH_S`` ago if that is commit ``at_least``.
+
+        Raises ``query.timeout`` where another thread is at it beyond the ``deadline``.
+        """
+        if not self._lock.acquire(timeout=deadline.left):
+            raise bounds.timeout(deadline.seconds)
+        try:
             held = self._state.frontier.at.commit if self._state else -1
             if held < max(0, at_least) or time.monotonic() - self._looked >= FRESH_S:
                 self._state = self._brought(catalog, progress)
                 self._looked = time.monotonic()
             assert self._state is not None
             return self._state
+        finally:
+            self._lock.release()
 
     def forget(self, *, damaged: bool) -> None:
         """The files are not as they were read: they are read again, or, ``damaged``, made anew."""

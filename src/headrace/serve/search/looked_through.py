@@ -48,12 +48,9 @@ def of_table(project: Path, table: str, text: str, before: int | None, limit: in
         width = min(4 * width, _COMMITS_MAX)
         if time.monotonic() >= end:
             break
-    looked, room = Looked(before=begin + 1 if begin > first else None), Room()
+    looked = Looked(newest.of_commits(reader, table, found[:limit]), begin + 1 if begin > first else None)
     if len(found) > limit:
         looked.before = found[limit - 1]
-    for commit in found[:limit]:
-        whole = history.transactions(reader, commit - 1, commit, (table,))
-        looked.transactions += [newest.of_transaction(transaction, room) for transaction in whole]
     return looked
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.formats.types.arrow import schema as arrow_schema
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.delivery import WEIGHT as WEIGHT_COLUMN
 from headrace.model.schema import ViewSchema
 from headrace.serve.search.compiled import compiled
@@ -65,10 +66,16 @@ class Matcher:
         )
         return pa.array(found, pa.int64())
 
-    def matches(self, delta: pa.Table) -> pa.Table:
-        """``_query``, the view's columns and ``_w``: a row for each query that a row of ``delta`` matches."""
-        parts = [self._batch(delta.slice(at, BATCH_ROWS)) for at in range(0, delta.num_rows, BATCH_ROWS)]
-        return pa.concat_tables([self._matches.empty_table(), *parts])
+    def matches(self, delta: pa.Table, deadline: Deadline = NEVER) -> pa.Table:
+        """``_query``, the view's columns and ``_w``: a row for each query that a row of ``delta`` matches.
+
+        Raises ``query.timeout``.
+        """
+        parts = [self._matches.empty_table()]
+        for at in range(0, delta.num_rows, BATCH_ROWS):
+            deadline.check()
+            parts.append(self._batch(delta.slice(at, BATCH_ROWS)))
+        return pa.concat_tables(parts)
 
     def _batch(self, rows: pa.Table) -> pa.Table:
         owners, places = self._found(rows)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from headrace.catalog.searches import StoredQueries, unknown
 from headrace.catalog.store import Catalog, ViewRecord
 from headrace.formats.json_tables import rows as json_rows
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.definition import StoredQuery
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
@@ -32,18 +33,18 @@ Told = Callable[[HeadraceError], None]
 
 
 def matched(
-    project: Path, view: str, query: StoredQuery, commit: int | None = None
+    project: Path, view: str, query: StoredQuery, commit: int | None = None, deadline: Deadline = NEVER
 ) -> tuple[int, ViewSchema, pa.Table]:
     """(commit, the view's schema, ``_query``, its columns and ``_w``): what a query matches, now or as of a commit.
 
-    Raises ``HeadraceError``: search.query; as of a commit those of ``past.contents``.
+    Raises ``HeadraceError``: search.query, query.timeout; as of a commit those of ``past.contents``.
     """
     reached, schema, rows = (
         snapshot.contents(project, view) if commit is None else past.contents(project, view, commit, None)
     )
     if (error := problem(query, schema)) is not None:
         raise error
-    return reached, schema, Matcher(schema, {query.name: query.query}).matches(rows)
+    return reached, schema, Matcher(schema, {query.name: query.query}).matches(rows, deadline)
 
 
 def changes(matches: pa.Table) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 # The messages of one letter are dead together; a row that nothing could be made of is a letter of its own.
 _DEAD = """
 select min(number), view, max(log_commit), sum(entered + left + changed), max(dead_us), max(reason), max(rest)
-from message where dead_us is not null group by coalesce(letter, id) order by 1
+from message where dead_us is not null group by coalesce(letter, id) order by 1 limit ?
 """
 _BODIES = """
 select body from message where dead_us is not null
@@ -76,10 +76,20 @@ class DeadLetters:
         with self._opened(sink) as outbox:
             return int(outbox.execute("select count(*) from message where dead_us is null").fetchone()[0])
 
-    def ls(self, sink: str) -> list[DeadLetter]:
-        """Oldest first. Raises ``sink.unknown``."""
+    def first(self, sinks: Sequence[str], limit: int | None) -> tuple[list[DeadLetter], bool]:
+        """The first ``limit`` of these sinks (None: all), sink by sink, oldest first; whether there are more.
+
+        Raises ``sink.unknown``.
+        """
+        found = list[DeadLetter]()
+        for sink in sinks:
+            found += self.ls(sink, None if limit is None else limit + 1 - len(found))
+        return found[:limit], limit is not None and len(found) > limit
+
+    def ls(self, sink: str, limit: int | None = None) -> list[DeadLetter]:
+        """Oldest first, at most ``limit``. Raises ``sink.unknown``."""
         with self._opened(sink) as outbox:
-            found = outbox.execute(_DEAD).fetchall()
+            found = outbox.execute(_DEAD, (-1 if limit is None else limit,)).fetchall()
         return [
             DeadLetter(sink, number, view, commit, rows, at_us, reason, tuple(orjson.loads(rest or "[]")))
             for number, view, commit, rows, at_us, reason, rest in found

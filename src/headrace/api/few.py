@@ -1,0 +1,58 @@
+"""The questions over HTTP that may take long: few at once, each with an end, so that all others find a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from typing import TypeVar
+
+from headrace.model import bounds
+from headrace.model.bounds import Deadline
+from headrace.model.errors import HeadraceError
+from headrace.serve.questions import Questions
+
+AT_ONCE = 8  # more are told to come back
+SECONDS = 10.0  # that one may take, unless it says how many
+_running = threading.BoundedSemaphore(AT_ONCE)
+Found = TypeVar("Found")
+
+
+def seconds(questions: Questions) -> float:
+    """That one may take which does not say how many."""
+    return min(SECONDS, questions.seconds)
+
+
+@contextmanager
+def of_few() -> Iterator[None]:
+    """The block is one of those that run, and are answered, at once. Raises ``wait.busy`` beyond ``AT_ONCE``."""
+    running = _running
+    if not running.acquire(blocking=False):
+        raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
+    try:
+        yield
+    finally:
+        running.release()
+
+
+def in_thread(work: Callable[[], Found], deadline: Deadline) -> Found:
+    """What ``work`` gives or raises, as one of the few, in a thread of its own: it may be of a kind that nothing ends.
+
+    Raises ``query.timeout`` at the deadline; the work comes to its end all the same, and has its place until then.
+    """
+    answer = Future[Found]()
+
+    def run() -> None:
+        try:
+            with of_few():
+                found = work()
+        except BaseException as error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(found)
+
+    threading.Thread(target=run, name="headrace-question", daemon=True).start()
+    if not wait([answer], deadline.left).done:
+        raise bounds.timeout(deadline.seconds)
+    return answer.result()
