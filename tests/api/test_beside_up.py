@@ -84,7 +84,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("up") / "shop"
     subprocess.run([COMMAND, "init", str(folder)], check=True, capture_output=True)
     source = folder / "sources/shop.yaml"
-    source.write_text(source.read_text().replace("port: 7071", "port: 0\non_conflict: quarantine"))
+    aside = source.read_text().replace("  orders:\n", "    on_conflict: quarantine\n  orders:\n")  # of customers
+    source.write_text(aside.replace("port: 7071", "port: 0"))
     with (folder / "headrace.yaml").open("a") as settings:
         settings.write("\napi: {port: 0}\n")
     with (folder / "errors").open("w") as errors:
