@@ -344,7 +344,8 @@ def test_of_a_table_the_newest_changes_have_the_room(tmp_path: Path, monkeypatch
     every = newest.of_table(tmp_path, "orders", 0, None, 1_000)
     monkeypatch.setattr(newest, "Room", lambda: Room(2_000))
     some = newest.of_table(tmp_path, "orders", 0, None, 1_000)
-    assert [each["commit"] for each in some] == [each["commit"] for each in every]
+    commits = [each["commit"] for each in every]
+    assert [each["commit"] for each in some] == commits == sorted(commits, reverse=True)
     kept = sum(not each["more"] for each in some)
     assert 3 < kept < len(every) - 3 and some[:3] == every[:3]
     assert all(each["changes"] == [] and each["more"] for each in some[-3:])
