@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from benchmarks.browser import PROGRAMS, chromium, program
+from given_answers import ORIGIN, Given, opened
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from shop_with_page import ServedProject
 from watched_page import Watched, picture
@@ -21,6 +23,14 @@ def browser() -> Iterator[Browser]:
         pytest.skip(f"there is none of {', '.join(PROGRAMS)}: apt-get install chromium")
     with chromium(path) as started:
         yield started
+
+
+@pytest.fixture
+def given(browser: Browser) -> Iterator[Given]:
+    context = browser.new_context(base_url=ORIGIN, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(10_000)
+    yield partial(opened, context)
+    context.close()
 
 
 @pytest.fixture(scope="module")  # a project that runs is not to stand beside other tests

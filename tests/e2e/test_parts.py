@@ -5,60 +5,20 @@ Method: the built page in a real Chromium, under the policy that it is served wi
 
 from __future__ import annotations
 
-import json
 import random
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from itertools import chain, repeat
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from given_answers import STATUS, Given
+from playwright.sync_api import Route, expect
 from watched_page import Watched, picture
 
 pytestmark = pytest.mark.browser
 
-BUILD = Path(__file__).parents[2] / "src/headrace/api/static"
-ORIGIN = "http://console.test"
-TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
-POLICY = {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"}
 LAYOUT_S = 1.0
-STATUS = {"state": "running", "commit": 7, "frontier": 7, "step_seconds": 0.02, "steps": 3, "published_us": 0, "views": [],
-          "sources": [], "sinks": []}  # fmt: skip
-
-Given = Callable[[dict[str, Any]], Page]
-
-
-@pytest.fixture
-def given(browser: Browser) -> Iterator[Given]:
-    """Opens the page where the API answers what is given: path -> JSON, or (status, JSON[, headers])."""
-    context = browser.new_context(base_url=ORIGIN, viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(10_000)
-
-    def opened(answers: dict[str, Any]) -> Page:
-        known = {"session": {"me": {"name": "owner", "role": "admin", "only": []}}, "status": STATUS, **answers}
-
-        def answer(route: Route) -> None:
-            path = route.request.url.removeprefix(ORIGIN).partition("?")[0]
-            if path.startswith("/api/"):
-                body = known.get(path.removeprefix("/api/"), {})
-                status, body, headers = (*body, {})[:3] if isinstance(body, tuple) else (200, body, {})
-                route.fulfill(
-                    status=status,
-                    headers=headers,
-                    body=body if isinstance(body, str) else json.dumps(body),
-                    content_type="application/json",
-                )
-                return
-            file = BUILD / path[1:]
-            file = file if file.is_file() else BUILD / "index.html"
-            route.fulfill(path=file, content_type=TYPES[file.suffix], headers=POLICY)
-
-        context.route("**/*", answer)
-        return context.new_page()
-
-    yield opened
-    context.close()
 
 
 def test_a_lineage_of_a_hundred_views(given: Given) -> None:
@@ -290,7 +250,7 @@ def test_what_is_wrong_comes_first(given: Given) -> None:
         "next": "start it",
     }
     view = {"name": "shares", "version": 1, "state": "failed", "reason": "[DIVIDE_BY_ZERO] <b>Division</b> by zero", "commit": 5,
-            "behind_s": 4000.0, "failing": [], "quarantined": {}}  # fmt: skip
+            "behind_s": 4000.0, "failing": [], "quarantined": {"orders": 3}}  # fmt: skip
     sink = {
         "name": "store",
         "state": "failed",
@@ -299,22 +259,31 @@ def test_what_is_wrong_comes_first(given: Given) -> None:
         "lag": 4,
         "behind_s": 61.0,
         "error": error,
-        "quarantined": {},
+        "tells": False,
+        "quarantined": {"sums": 4},
+        "quarantine": {"what": "its store cannot hold", "where": "its table headrace_quarantine"},
     }
+    hook = {**sink, "name": "hook", "state": "running", "error": None, "tells": True, "quarantined": {"sums": 500, "top": 1},
+            "quarantine": {"what": "it could not tell", "where": "`headrace alerts ls hook`"}}  # fmt: skip
     source = {"name": "shop", "state": "running", "tables": ["orders"], "rows": 12, "position": "4", "error": None,
               "warnings": ["the slot keeps 3 GiB"], "quarantined": {"orders": 2}}  # fmt: skip
     page = given({
-        "status": {**STATUS, "views": [view], "sinks": [sink], "sources": [source]},
+        "status": {**STATUS, "views": [view], "sinks": [sink, hook], "sources": [source]},
         "top": (403, {"code": "access.denied", "what": "the role viewer may not do this"}),
     })  # fmt: skip
     watched = Watched(page)
     page.goto("/")
     troubles = page.get_by_role("region", name="What is wrong").get_by_role("listitem")
-    expect(troubles).to_have_count(4)
+    expect(troubles).to_have_count(8)
     assert troubles.locator(".what").all_inner_texts() == [
         "view shares is failed", "sink store: the store does not answer", "source shop: the slot keeps 3 GiB",
-        "2 changes of orders in the quarantine",
+        "2 changes of orders in the quarantine", "view orders goes on without 3 rows",
+        "sink store: its store cannot hold 4 rows of sums", "sink hook: it could not tell 500 rows of sums",
+        "sink hook: it could not tell 1 row of top",
     ]  # fmt: skip
+    led = [each.get_by_role("link").get_attribute("href") for each in troubles.all()[3:]]
+    assert led == ["/quarantine", "/quarantine", "/sinks", "/alerts", "/alerts"]
+    expect(troubles.last).to_contain_text("see `headrace alerts ls hook`")
     expect(troubles.first).to_contain_text("[DIVIDE_BY_ZERO] <b>Division</b> by zero")
     expect(page.get_by_text("67 min behind")).to_be_visible()
     picture(page, "what_is_wrong")
@@ -333,3 +302,90 @@ def test_a_quarantine_of_more_than_one_answer_says_so(given: Given) -> None:
     page.goto("/quarantine")
     expect(page.get_by_label("2 changes in the quarantine")).to_be_visible()
     expect(page.get_by_text("These are the oldest")).to_have_count(0)
+
+
+def test_rates_and_lag_are_those_of_one_status_after_the_other(given: Given) -> None:
+    """Rows a second of all sources together, by the page's own clock; a server that was started anew counts from nothing."""
+
+    def status(commit: int, frontier: int, steps: int, *rows: int, behind_s: float) -> dict[str, Any]:
+        sources = [{"name": f"s{at}", "state": "running", "tables": [], "rows": each, "position": None, "error": None,
+                    "warnings": [], "quarantined": {}} for at, each in enumerate(rows)]  # fmt: skip
+        view = {"name": "sums", "version": 1, "state": "live", "reason": "", "commit": frontier, "behind_s": behind_s,
+                "failing": [], "quarantined": {}}  # fmt: skip
+        return {**STATUS, "commit": commit, "frontier": frontier, "steps": steps, "sources": sources, "views": [view]}
+
+    first, second = status(10, 10, 3, 100, 40, behind_s=0.0), status(22, 19, 5, 2_600, 42, behind_s=4.2)
+    started = status(23, 22, 1, 7, 0, behind_s=0.0)
+    denied = {"code": "access.denied", "what": "the role viewer may not do this"}
+    page = given({"status": chain([first, second], repeat(started)), "top": (403, denied)})
+    page.clock.install(time=0)
+    page.clock.pause_at(1)
+    page.goto("/")
+
+    def told(tile: str) -> list[str]:
+        return (
+            page.locator(".tiles > div").filter(has=page.locator("dt", has_text=tile)).locator("dd").all_inner_texts()
+        )
+
+    expect(page.get_by_text("views at 10 of 10")).to_be_visible()
+    assert (told("Throughput")[0], told("Lag")[0], told("Freshness")[0]) == ("0 rows/s", "0 commits", "up to date")
+    page.clock.run_for(1_000)
+    expect(page.get_by_text("views at 19 of 22")).to_be_visible()
+    assert (told("Throughput")[0], told("Transactions")[0]) == ("2,502 rows/s", "12 /s")
+    assert (told("Lag")[0], told("Freshness")[0]) == ("3 commits", "4.2 s behind")
+    picture(page, "rates")
+    page.clock.run_for(1_000)
+    expect(page.get_by_text("views at 22 of 23")).to_be_visible()
+    assert (told("Throughput")[0], told("Lag")[0]) == ("2,502 rows/s", "1 commit")
+
+
+def test_travel_to_a_time(given: Given) -> None:
+    """A time goes to the server as it was written, which answers as of the last commit by then, or says what is wrong."""
+    columns = [{"name": "n", "type": "int"}]
+    view = {"name": "sums", "version": 1, "sql": "SELECT 1", "columns": columns, "key": [], "state": "live", "reason": "",
+            "commit": 7, "created_commit": 1, "rows": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    page = given({"views/sums": view})
+    commits = {None: 7, "2026-03-01T08:00+01:00": 3, "4": 4}
+
+    def answer(route: Route, at: str | None) -> None:
+        if at in commits:
+            told = {"commit": commits[at], "columns": columns, "rows": [{"n": commits[at]}], "more": False, "stale": {}}
+            route.fulfill(json=told)
+        else:
+            refused = {"code": "api.request", "what": f"'{at}' is neither a commit number nor a time"}
+            route.fulfill(json=refused, headers={"X-Headrace-Status": "422"})
+
+    page.route(
+        "**/api/views/sums/rows?*",
+        lambda route: answer(route, parse_qs(urlsplit(route.request.url).query).get("at", [None])[0]),
+    )
+    page.route("**/api/sql", lambda route: answer(route, route.request.post_data_json.get("at")))
+    page.goto("/views/sums")
+    cell = page.get_by_role("region", name="rows of sums").get_by_role("cell").first
+    expect(cell).to_have_text("7")
+    time_ = page.get_by_role("group", name="time travel").get_by_label("or time")
+    time_.fill("2026-03-01T08:00+01:00")
+    time_.press("Enter")
+    expect(cell).to_have_text("3")
+    expect(page.get_by_label("commit", exact=True)).to_have_value("3")
+    expect(page.get_by_text("as of a past commit")).to_be_visible()
+    page.reload()  # the address holds it
+    expect(cell).to_have_text("3")
+    expect(time_).to_have_value("2026-03-01T08:00+01:00")
+    page.get_by_role("button", name="the commit after").click()
+    expect(cell).to_have_text("4")
+    expect(time_).to_have_value("")
+    time_.fill("yesterday")
+    time_.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("'yesterday' is neither a commit number nor a time")
+    page.get_by_role("button", name="Now", exact=True).click()
+    expect(cell).to_have_text("7")
+    page.goto("/sql")
+    page.get_by_label("one SELECT").fill("SELECT n FROM sums")
+    for at, told in (("", "7"), ("2026-03-01T08:00+01:00", "3"), ("4", "4")):
+        page.get_by_label("at commit or time").fill(at)
+        page.get_by_role("button", name="Run").click()
+        expect(page.get_by_role("region", name="answer").get_by_role("cell").first).to_have_text(told)
+    page.get_by_label("at commit or time").fill("yesterday")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("alert")).to_contain_text("'yesterday' is neither")

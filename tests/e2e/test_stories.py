@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,7 @@ def test_filter_and_order(page: Page, many_orders: None) -> None:
 
 
 def test_travel_in_time(page: Page, shop: ServedProject) -> None:
+    then = datetime.now(UTC).isoformat()
     commit = shop.push(
         orders={"upsert": [{"id": 11, "customer_id": 2, "amount": "6.00", "placed_at": "2026-03-02T08:00:00Z"}]}
     ).json()["commit"]
@@ -160,6 +162,14 @@ def test_travel_in_time(page: Page, shop: ServedProject) -> None:
     expect(page.get_by_text("as of a past commit")).to_be_visible()
     page.get_by_role("button", name="Now").click()
     expect(table.locator("tbody tr", has_text="south")).to_contain_text("6.00")
+    time = page.get_by_role("group", name="time travel").get_by_label("or time")
+    time.fill(then)
+    time.press("Enter")
+    expect(table.locator("tbody tr", has_text="south")).to_contain_text("5.00")
+    expect(page.get_by_label("commit", exact=True)).to_have_value(str(commit - 1))
+    time.fill("yesterday")
+    time.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("'yesterday' is neither a commit number nor a time")
 
 
 def test_find_rows_by_words(page: Page) -> None:

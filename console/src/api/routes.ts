@@ -63,7 +63,8 @@ export const lookedThrough = (
 export interface Question {
   sql: string
   limit: number
-  at?: number
+  /** A commit or a time. */
+  at?: string
   engine: 'duckdb' | 'spark'
 }
 export const sql = (question: Question, signal?: AbortSignal) =>

@@ -68,7 +68,11 @@ export interface SinkStatus {
   lag: number
   behind_s: number
   error: ErrorShown | null
-  quarantined: Record<string, number> | number
+  /** Whether it tells of changes, and keeps no contents. */
+  tells: boolean
+  /** View -> rows that are set aside; `quarantine`: what is said of them, and where they are. */
+  quarantined: Record<string, number>
+  quarantine: { what: string; where: string }
 }
 
 /** Of a token that is limited to some views: the commits and those views. */
@@ -217,6 +221,7 @@ export interface FeedChange {
 
 export interface Transaction {
   commit: number
+  /** Of a table alone, as `position`. */
   source?: string
   position?: string
   committed_at: string | null

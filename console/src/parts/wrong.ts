@@ -45,16 +45,33 @@ export function wrong(status: Status): Wrong[] {
       found.push({ tone: 'warn', what: `source ${source.name}: ${warning}`, why: '', next: '', address: '' })
     }
   }
-  const aside: Record<string, number> = {}
-  for (const part of [...status.sources, ...status.views]) Object.assign(aside, part.quarantined ?? {})
-  for (const [name, rows] of Object.entries(aside)) {
-    found.push({
-      tone: 'warn',
-      what: `${counted(rows, 'change')} of ${name} in the quarantine`,
-      why: '',
-      next: 'correct and send again, or drop',
-      address: '/quarantine',
-    })
-  }
-  return found.sort((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'))
+  return [...found, ...aside(status)].sort((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'))
+}
+
+/** What a table, a view or a sink goes on without. */
+function aside(status: Status): Wrong[] {
+  const told = (what: string, next: string, address: string): Wrong => ({ tone: 'warn', what, why: '', next, address })
+  const each = (parts: { quarantined?: Record<string, number> }[]) =>
+    parts.flatMap((part) => Object.entries(part.quarantined ?? {}))
+  return [
+    ...each(status.sources).map(([table, changes]) =>
+      told(
+        `${counted(changes, 'change')} of ${table} in the quarantine`,
+        'correct and send again, or drop',
+        '/quarantine',
+      ),
+    ),
+    ...each(status.views).map(([view, rows]) =>
+      told(`view ${view} goes on without ${counted(rows, 'row')}`, 'correct at the source, or drop', '/quarantine'),
+    ),
+    ...status.sinks.flatMap((sink) =>
+      each([sink]).map(([view, rows]) =>
+        told(
+          `sink ${sink.name}: ${sink.quarantine.what} ${counted(rows, 'row')} of ${view}`,
+          `see ${sink.quarantine.where}`,
+          sink.tells ? '/alerts' : '/sinks',
+        ),
+      ),
+    ),
+  ]
 }

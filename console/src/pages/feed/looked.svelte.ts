@@ -18,6 +18,8 @@ export class Looked {
     readonly name: string,
     readonly text: string,
     upto: number | undefined,
+    /** What has come after this commit it does not look through. */
+    readonly since: number,
   ) {
     this.before = upto === undefined ? undefined : upto + 1
   }

@@ -28,7 +28,8 @@ export interface Order {
 export interface Asked {
   filters: Filter[]
   order: Order[]
-  at?: number
+  /** A commit, or a time as it was written. */
+  at?: number | string
 }
 
 export function read(query: URLSearchParams, columns: Column[]): Asked {
@@ -41,8 +42,8 @@ export function read(query: URLSearchParams, columns: Column[]): Asked {
     const [, column, direction] = /^([^]*?)(?:\.(asc|desc))?$/.exec(by)!
     return names.has(column) ? [{ column, descending: direction === 'desc' }] : []
   })
-  const at = /^\d+$/.test(query.get('at') ?? '') ? Number(query.get('at')) : undefined
-  return { filters, order, at }
+  const at = query.get('at') || undefined
+  return { filters, order, at: /^\d+$/.test(at ?? '') ? Number(at) : at }
 }
 
 export function pairs({ filters, order, at }: Asked): [string, string][] {
