@@ -17,7 +17,7 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
     reached and ``behind_s``, the age in seconds of the first commit that they lack (0: none); sources have the
     ``position`` up to which the log has them, and ``copying``: the tables of which they make the first copy, each as
     ``{"table", "done", "total", "per_s", "left_s"}`` in rows. ``reads``: of a view that compiles, the tables and views
-    that its text names; ``views``: those that a sink takes; ``tells``: whether it tells of changes and keeps no contents.
+    that its text names; ``views``: those that a sink takes; ``tells``: of changes, and it keeps no contents.
     """
     end, frontier = pipeline.log.end, pipeline.maintainer.frontier
     last = pipeline.catalog.last_published()
