@@ -20,14 +20,16 @@ pytestmark = pytest.mark.browser
 class Growing:
     """A list of the API that is read from its head back; ``made`` makes each of its numbers, up to ``end``, what is answered."""
 
-    def __init__(self, page: Page, path: str, made: Callable[[int], dict[str, Any]], end: int) -> None:
-        self.made, self.end = made, end
+    def __init__(
+        self, page: Page, path: str, made: Callable[[int], dict[str, Any]], end: int, *, oldest_first: bool = False
+    ) -> None:
+        self.made, self.end, self.oldest_first = made, end, oldest_first
         page.route(f"**/api/{path}?*", self.answer)
 
     def answer(self, route: Route) -> None:
         asked = {name: int(values[0]) for name, values in parse_qs(urlsplit(route.request.url).query).items()}
         numbers = range(min(self.end, asked.get("before", self.end + 1) - 1), 0, -1)[: asked["limit"]]
-        route.fulfill(json=[self.made(number) for number in numbers])
+        route.fulfill(json=[self.made(number) for number in (reversed(numbers) if self.oldest_first else numbers)])
 
 
 def transaction(commit: int) -> dict[str, Any]:
@@ -105,7 +107,7 @@ def test_what_comes_to_the_audit_log_leaves_no_hole_that_is_not_shown(given: Giv
              "of": None, "detail": {}}  # fmt: skip
     page = given({"audit/verdict": {"entries": 350, "head": "", "damage": None}})
     page.clock.install()
-    log = Growing(page, "audit", lambda number: {**entry, "number": number}, end=350)
+    log = Growing(page, "audit", lambda number: {**entry, "number": number}, end=350, oldest_first=True)
     page.goto("/audit")
     rows = page.get_by_role("region", name="entries, newest first").locator("tbody tr")
     expect(rows).to_have_count(100)

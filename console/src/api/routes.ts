@@ -109,6 +109,7 @@ export const createToken = (wanted: {
 }) => ask<NewToken>('tokens', { method: 'POST', body: wanted })
 export const revokeToken = (id: string) => ask<Token>(path('tokens', id), { method: 'DELETE' })
 
+/** The last entries, oldest first. */
 export const audit = (asked: Record<string, string | number | undefined>, signal?: AbortSignal) =>
   ask<AuditEntry[]>('audit' + query(asked), { signal })
 export const verdict = (signal?: AbortSignal) => ask<Verdict>('audit/verdict', { signal })
