@@ -62,7 +62,7 @@ def test_views_are_planned_beside_a_source_that_cannot_be_reached(spark: Any, tm
         "source.connect", "source bank could not be asked for its tables: PostgreSQL cannot be reached",
         "view away:1:15",
     )  # fmt: skip
-    assert "refused" in away["why"] and away["why"].endswith(
+    assert "refused; Is the server" in away["why"] and away["why"].endswith(
         "; of those that are known, there is no table or view 'accounts'"
     )
     assert {view["name"]: view["refused"] for view in taken_up["views"]}["away"] == refused.as_dict() == away

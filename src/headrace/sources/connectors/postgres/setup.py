@@ -41,7 +41,7 @@ def told(where: str) -> Iterator[None]:
 
 def failure(error: psycopg.Error, where: str) -> HeadraceError:
     """A driver's error as one that says what to do."""
-    text = " ".join(str(error).split())  # libpq tells in lines with tabs
+    text = "; ".join(" ".join(line.split()) for line in str(error).splitlines() if line.strip())
     state = error.sqlstate or ""
     role_missing = 'role "' in text and "does not exist" in text and not state
     if state.startswith("28") or role_missing or any(mark in text for mark in _AUTHENTICATION):
