@@ -164,7 +164,7 @@ class Serving:
 
 
 async def _measured(project: Path, process: subprocess.Popen[str], chosen: argparse.Namespace) -> int:
-    push_url, api_url = await asyncio.to_thread(_addresses, process)
+    push_url, api_url = await asyncio.to_thread(addresses, process)
     tokens = project / ".headrace/tokens"
     push, api = (
         Plain(url, (tokens / name).read_text().strip()) for url, name in ((push_url, "push"), (api_url, "api"))
@@ -185,9 +185,9 @@ async def _measured(project: Path, process: subprocess.Popen[str], chosen: argpa
     aggregates: list[float] = []
     with Memory(LOOK_S, psutil.Process(process.pid)) as memory:
         waits, _, _ = await asyncio.gather(
-            _at_times(serving.read, chosen.reads, chosen.seconds),
-            _at_times(serving.change, chosen.writes, chosen.seconds),
-            _at_times(lambda: _noted(serving.aggregate, aggregates), 1, chosen.seconds),
+            at_times(serving.read, chosen.reads, chosen.seconds),
+            at_times(serving.change, chosen.writes, chosen.seconds),
+            at_times(lambda: _noted(serving.aggregate, aggregates), 1, chosen.seconds),
         )
     await asyncio.sleep(2)
     reader.cancel()
@@ -208,7 +208,7 @@ async def _noted(work: Any, into: list[float]) -> None:
     into.append(await work())
 
 
-async def _at_times(work: Any, rate: float, seconds: float) -> list[float]:
+async def at_times(work: Any, rate: float, seconds: float) -> list[float]:
     """Seconds from each appointed time to its answer: who comes late to its start has waited too."""
     waits: list[float] = []
     tasks = set()
@@ -243,7 +243,7 @@ def _published(project: Path) -> dict[int, float]:
         catalog.close()
 
 
-def _addresses(process: subprocess.Popen[str]) -> tuple[str, str]:
+def addresses(process: subprocess.Popen[str]) -> tuple[str, str]:
     push = api = ""
     assert process.stdout is not None
     for line in process.stdout:

@@ -1,9 +1,10 @@
 """Many who follow one view: how long after a step was published each of them has it, and what the server takes.
 
-python -m benchmarks.subscribers [--readers 200] [--steps 30] [--per-second 5] [--rows 20] [--reads 200]
+python -m benchmarks.subscribers [--readers 200] [--parts 0] [--steps 30] [--per-second 5] [--rows 20] [--reads 200]
 
 A server of the API in a process of its own over a view whose steps are published here; this process holds the readers,
-each a connection that takes server-sent events, one in ten of which stands still. Meanwhile rows are asked by
+each a connection that takes server-sent events, one in ten of which stands still; ``--parts`` of them each follow
+another part of the view, by filters. Meanwhile rows are asked by
 key, ``--reads`` a second. Each reader is held to the sum of what was published. One JSON line.
 """
 
@@ -87,16 +88,21 @@ def serve(folder: Path, port: multiprocessing.Queue[int]) -> None:
 
 
 class Follower:
-    """A connection that follows the view; ``late``: seconds from published to received, of each change."""
+    """A connection that follows the view; ``late``: seconds from published to received, of each change.
 
-    def __init__(self) -> None:
+    ``part``: it follows one row alone, by a filter that no other has.
+    """
+
+    def __init__(self, part: int | None = None) -> None:
+        self.part = part
         self.sum, self.commit, self.behind = 0, 0, 0
         self.late: list[float] = []
         self.wrong = 0
 
     async def follow(self, port: int, token: str, published: Published, begun: asyncio.Event) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
-        writer.write(_request("/api/views/followed/changes", token))
+        asked = "" if self.part is None else f"?id=eq.{self.part % published.rows}&n=gt.-{self.part + 1}"
+        writer.write(_request(f"/api/views/followed/changes{asked}", token))
         kind = ""
         try:
             while line := await reader.readline():
@@ -116,7 +122,8 @@ class Follower:
         if kind == "change":
             self.late.append(time.monotonic() - published.published_at[self.commit])
         if kind != "behind":
-            self.wrong += self.sum != published.sums[self.commit]
+            held = published.sums[self.commit]
+            self.wrong += self.sum != (held if self.part is None else held // published.rows)
 
 
 def _request(path: str, token: str) -> bytes:
@@ -149,7 +156,8 @@ async def measure(
     asked: argparse.Namespace, published: Published, port: int, token: str, server: psutil.Process
 ) -> None:
     alone = server.memory_info().rss
-    followers = [Follower() for _ in range(asked.readers - asked.readers // 10)]
+    whole = [None] * (asked.readers - asked.readers // 10 - asked.parts)
+    followers = [Follower(part) for part in (*range(asked.parts), *whole)]
     tasks, took = list[asyncio.Task[None]](), list[float]()
     for at in range(0, len(followers), CONNECTING):
         begun = [asyncio.Event() for _ in followers[at : at + CONNECTING]]
@@ -170,7 +178,7 @@ async def measure(
     seconds, spent = time.monotonic() - began, server.cpu_times()
     late, reads = np.array([x for follower in followers for x in follower.late]), np.array(took)
     report(
-        readers=asked.readers, still=len(still), steps=asked.steps, rows=2 * asked.rows,
+        readers=asked.readers, parts=asked.parts, still=len(still), steps=asked.steps, rows=2 * asked.rows,
         p50_ms=round(float(np.median(late)) * 1e3, 1), p99_ms=round(float(np.quantile(late, 0.99)) * 1e3, 1),
         max_ms=round(float(late.max()) * 1e3, 1), starved=sum(f.commit < published.number for f in followers),
         wrong=sum(follower.wrong for follower in followers), behind=sum(follower.behind for follower in followers),
@@ -188,6 +196,7 @@ async def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--readers", type=int, default=200)
+    parser.add_argument("--parts", type=int, default=0, help="of the readers, that each follow another part")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--per-second", type=float, default=5.0)
     parser.add_argument("--rows", type=int, default=20, help="that each step changes")

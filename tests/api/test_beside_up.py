@@ -137,6 +137,12 @@ def test_a_change_that_is_pushed_is_with_who_follows(running: Running) -> None:
         told = client.get("/feeds/customers/transactions?limit=1").json()
         assert told[0]["commit"] == commit
         assert told[0]["changes"] == [{"table": "customers", "op": "upsert", "row": row}]
+        running.push("customers", [{**row, "region": "east"}])
+        for moment in (commit, told[0]["committed_at"]):
+            by_then = client.get("/feeds/customers/transactions", params={"limit": 1, "at": moment}).json()
+            assert by_then == told, moment
+            found = client.get("/feeds/customers/search", params={"q": "alert(1)", "at": moment}).json()
+            assert found["transactions"] == told, moment
         at = client.get(f"/views/idle_customers/rows?at={commit - 1}").json()
         assert 7 not in [each["id"] for each in at["rows"]]
 

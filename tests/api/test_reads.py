@@ -227,6 +227,17 @@ def test_transactions_of_a_view_are_told_newest_first_in_pages(published: Publis
         assert found == deltas[each["commit"]]
     after = client.get("/api/feeds/sums/transactions?after=30&limit=1000").json()
     assert [each["commit"] for each in after] == [n for n in range(40, 30, -1) if deltas[n]]
+    upto = client.get("/api/feeds/sums/transactions?at=20&limit=1000").json()
+    assert [each["commit"] for each in upto] == [n for n in range(20, 0, -1) if deltas[n]]
+    assert client.get("/api/feeds/sums/transactions?at=20&before=9&limit=1000").json() == [
+        each for each in upto if each["commit"] < 9
+    ]
+    found = client.get("/api/feeds/sums/search?q=2&at=20&limit=1000").json()["transactions"]
+    assert [each["commit"] for each in found] == [
+        n for n in range(20, 0, -1) if any("2" in str(cell) for row in deltas[n] for cell in row)
+    ]
+    refused = client.get("/api/feeds/sums/transactions?at=yesterday")
+    assert (refused.status_code, refused.json()["code"]) == (400, "api.request")
 
 
 @pytest.mark.parametrize("seconds", [feeds.SECONDS, 0.0])  # 0: a step an answer

@@ -28,7 +28,8 @@ class Growing:
 
     def answer(self, route: Route) -> None:
         asked = {name: int(values[0]) for name, values in parse_qs(urlsplit(route.request.url).query).items()}
-        numbers = range(min(self.end, asked.get("before", self.end + 1) - 1), 0, -1)[: asked["limit"]]
+        upto = min(self.end, asked.get("before", self.end + 1) - 1, asked.get("at", self.end))
+        numbers = range(upto, 0, -1)[: asked["limit"]]
         route.fulfill(json=[self.made(number) for number in (reversed(numbers) if self.oldest_first else numbers)])
 
 
@@ -77,7 +78,7 @@ def test_what_comes_to_a_feed_leaves_no_hole_that_is_not_shown(given: Given) -> 
     page.get_by_role("button", name="Older").click()
     expect(page.get_by_text("the beginning of what the log has")).to_be_visible()
     assert commits() == list(range(750, 0, -1))
-    page.get_by_label("commit", exact=True).fill("60")
+    page.get_by_label("commit or time", exact=True).fill("60")
     page.get_by_role("button", name="Jump", exact=True).click()
     expect(lines.first.locator("strong")).to_have_text("60")
     page.get_by_role("button", name="Older").click()

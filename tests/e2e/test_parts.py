@@ -287,6 +287,15 @@ def test_what_is_wrong_comes_first(given: Given) -> None:
     expect(troubles.first).to_contain_text("[DIVIDE_BY_ZERO] <b>Division</b> by zero")
     expect(page.get_by_text("67 min behind")).to_be_visible()
     picture(page, "what_is_wrong")
+    page.goto("/sinks")
+    rows = page.get_by_role("row")
+    expect(rows.filter(has_text="cannot hold")).to_have_text(
+        "its store cannot hold 4 rows of sums: see its table headrace_quarantine"
+    )
+    expect(rows.filter(has_text="could not tell")).to_have_count(2)
+    expect(rows.filter(has_text="of top")).to_have_text("it could not tell 1 row of top: see `headrace alerts ls hook`")
+    expect(rows.filter(has_text="of top").get_by_role("link")).to_have_attribute("href", "/views/top")
+    picture(page, "sinks_that_set_aside")
     assert [error for error in watched.errors if "Content Security" in error] == []
 
 

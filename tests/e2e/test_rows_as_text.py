@@ -158,7 +158,7 @@ def test_changes_and_the_feed_are_text(page: Page, shop: ServedProject, pushed: 
     assert sorted(told(change.locator("tbody td:nth-child(3)"))) == sorted(map(cell, CORPUS))
     sound(page, "changes")
     shop.push(customers={"delete": [{"id": row["id"]} for row in again]})
-    page.goto(f"/feeds/customers?commit={pushed}")
+    page.goto(f"/feeds/customers?at={pushed}")
     letters = page.get_by_label("transactions, newest first").locator("> li")
     assert (letters.first.locator(".glance").text_content() or "").count("…") == 0
     letters.first.get_by_role("button").first.click()

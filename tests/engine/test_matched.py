@@ -6,6 +6,7 @@ told, repeats dropped by id, adds up to what plain Python finds in the view afte
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import threading
@@ -27,6 +28,7 @@ from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
+from headrace.serve.search.matching import Matcher
 from headrace.sinks.alerts import sink
 from published_view import Published
 
@@ -90,6 +92,7 @@ def hook() -> Iterator[HookReceiver]:
 @pytest.fixture
 def shop(tmp_path: Path, hook: HookReceiver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     monkeypatch.setattr(matched, "LOOK_S", 0.0)
+    monkeypatch.setattr(matched, "LOOK_SHARE", math.inf)  # at every delivery
     made = Shop(tmp_path / "shop", hook.url)
     yield made
     for deliver in made.made:
@@ -190,6 +193,44 @@ def test_a_query_that_is_edited_or_gone_is_as_a_view_that_is(shop: Shop, hook: H
     until(lambda: deliver.error is not None)
     assert deliver.error is not None and deliver.error.code == "search.query"
     assert deliver.taken(["sums", "others"]) == ["sums"]
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_many_queries_of_a_sink_are_told_their_own_and_cost_a_step_one_look(
+    shop: Shop, hook: HookReceiver, monkeypatch: pytest.MonkeyPatch, each: bool
+) -> None:
+    wanted: dict[str, Callable[[int, int], bool]] = {}
+    for number in range(30):
+        id, least = number % 9, number % 5
+        wanted[f"id{number}"] = lambda i, n, id=id: i == id
+        wanted[f"n{number}"] = lambda i, n, least=least: n >= least
+        for name, query in ((f"id{number}", f"id:{id}"), (f"n{number}", f"n:>={least}")):
+            (shop.published.folder / f"searches/{name}.yaml").write_text(f'view: sums\nquery: "{query}"\n')
+    place = shop.published.folder / "sinks/hook.yaml"
+    place.write_text(place.read_text().replace("[big]", f"[{', '.join(wanted)}]"))
+    looked, steps, places = list[int](), 12, Matcher.places_of_each
+    monkeypatch.setattr(Matcher, "places_of_each", lambda matcher, rows: looked.append(1) or places(matcher, rows))
+    deliver = shop.start()
+    shop.step()
+    begun = shop.commit
+    reach(deliver, begun)
+    for _ in range(steps):
+        shop.step(2, each=each)
+        reach(deliver, shop.commit)
+    assert len(looked) <= steps + 1
+    found = {name: Counter[tuple[int, int]]() for name in wanted}
+    for message in once(hook.requests):
+        of = found[message["query"]]
+        of.update((row["id"], row["n"]) for row in message["entered"])
+        of.subtract((row["id"], row["n"]) for row in message["left"])
+        for change in message.get("changed", ()):
+            of.subtract([(change["before"]["id"], change["before"]["n"])])
+            of.update([(change["after"]["id"], change["after"]["n"])])
+    before, after = shop.published.held[begun], shop.published.held[shop.commit]
+    for name, has in wanted.items():
+        rows = {row for row in {*before, *after} if has(*row) and before[row] != after[row]}
+        told_of = {row: n for row, n in found[name].items() if n}
+        assert told_of == {row: after[row] - before[row] for row in rows}, name
 
 
 def test_a_mail_tells_of_matches_under_the_querys_name(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

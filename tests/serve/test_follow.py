@@ -6,6 +6,7 @@ then; oracle: the rows that the test adds up.
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import pytest
 from headrace.catalog.store import Catalog
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
+from headrace.serve.contents import Contents
 from headrace.state import rows as rows_of_state
 from published_view import Rows, Versions
 
@@ -25,10 +27,12 @@ from published_view import Rows, Versions
 class Taken:
     """What a follower makes of the deltas that are there by now."""
 
-    def __init__(self, published: Versions, after: int | None = None) -> None:
+    def __init__(self, published: Versions, after: int | None = None, shared: snapshot.Shared | None = None) -> None:
         self.published, self.rows, self.commit = published, Rows(), -1
         self._stop = threading.Event()
-        self._deltas: Iterator[tuple[int, pa.Table]] = snapshot.follow(published.folder, "sums", after, self._stop)
+        self._deltas: Iterator[tuple[int, pa.Table]] = snapshot.follow(
+            published.folder, "sums", after, self._stop, shared
+        )
 
     def up_to_now(self) -> Rows:
         while self.commit < self.published.upto:
@@ -110,6 +114,29 @@ def test_it_costs_the_change_and_not_the_view(tmp_path: Path, monkeypatch: pytes
         published.step([delta])
         taken.up_to_now()
     assert 0 < sum(worked) <= 50 * 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_who_are_at_a_commit_hold_its_rows_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Eight who follow, first side by side, then at paces of their own: side by side a delta is added up once."""
+    rng, published, shared = random.Random(seed), Versions(tmp_path / "p"), snapshot.Shared()
+    published.step([changed(published, rng)])
+    added, after = list[int](), Contents.after
+    monkeypatch.setattr(Contents, "after", lambda held, delta: added.append(1) or after(held, delta))
+    followers = [Taken(published, shared=shared) for _ in range(8)]
+    for follower in followers:
+        follower.up_to_now()
+    for number in range(20):
+        published.step([changed(published, rng)])
+        for follower in followers:
+            if number < 10 or number == 19 or rng.random() < 0.5:
+                assert follower.up_to_now() == published.held[published.upto], (seed, number)
+        if number < 10:
+            assert (len(added), len(shared)) == (number + 1, 1)
+    assert len(shared) == 1
+    followers.clear()
+    gc.collect()
+    assert not shared
 
 
 def test_a_commit_whose_changes_are_not_kept_is_refused(tmp_path: Path) -> None:

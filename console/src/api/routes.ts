@@ -51,12 +51,12 @@ export const search = (name: string, q: string, signal?: AbortSignal) =>
 export const feeds = (signal?: AbortSignal) => ask<Feed[]>('feeds', { signal })
 export const transactions = (
   name: string,
-  asked: { before?: number; after?: number; version?: number; limit: number },
+  asked: { before?: number; after?: number; at?: string; version?: number; limit: number },
   signal?: AbortSignal,
 ) => ask<Transaction[]>(path('feeds', name, 'transactions') + query(asked), { signal })
 export const lookedThrough = (
   name: string,
-  asked: { q: string; before?: number; limit: number },
+  asked: { q: string; before?: number; at?: string; limit: number },
   signal?: AbortSignal,
 ) => ask<LookedThrough>(path('feeds', name, 'search') + query(asked), { signal })
 

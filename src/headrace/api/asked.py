@@ -3,7 +3,8 @@ deep the values of a request may be."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -14,8 +15,10 @@ from headrace.formats.types.json import nearest
 from headrace.model import moment
 from headrace.model.errors import HeadraceError
 from headrace.serve import written
+from headrace.serve.history import reader_of
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Filter, Rows
+from headrace.serve.replay import commit_at
 
 CHANGES = ("after",)
 SERIES = ("time", "every", "value", "by", "fill", "compare", "zone", "from", "to", "limit", "at", "format")
@@ -83,14 +86,28 @@ def filters(pairs: Iterable[tuple[str, str]], reserved: Collection[str]) -> tupl
 
 
 def at(mirror: Mirror, text: str | int | None) -> int | None:
-    """The commit that a request names, or the last one by the time that it names. Raises api.request, log.retained."""
+    """The commit that a request names, or the last one with contents of its own by the time that it names.
+
+    Raises ``HeadraceError``: api.request, log.retained.
+    """
+    return None if text is None else _named(text, mirror.commit_by)
+
+
+def before(project: Path, text: str | None, before: int | None) -> int | None:
+    """The commit before which transactions are asked for, ``before`` or what lies after the moment ``text``, a commit
+    or a time. Raises as ``at``."""
     if text is None:
-        return None
+        return before
+    after = _named(text, lambda time_us: commit_at(reader_of(project), time_us)) + 1
+    return after if before is None else min(before, after)
+
+
+def _named(text: str | int, by: Callable[[int], int]) -> int:
     try:
         commit, time_us = moment.parse(str(text))
     except ValueError as error:
         raise HeadraceError("api.request", str(error), where="at") from None
-    return commit if time_us is None else mirror.commit_by(time_us)
+    return by(time_us) if commit is None else commit
 
 
 def _ordered(part: str) -> tuple[str, bool]:

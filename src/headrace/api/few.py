@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from headrace.model import bounds
@@ -41,12 +42,27 @@ def in_thread(work: Callable[[], Found], deadline: Deadline) -> Found:
 
     Raises ``query.timeout`` at the deadline; the work comes to its end all the same, and has its place until then.
     """
+
+    def one_of_few() -> Found:
+        with of_few():
+            return work()
+
+    return _in_time(one_of_few, deadline)
+
+
+def brought(questions: Questions, relation: str, deadline: Deadline) -> None:
+    """Have a relation in memory, which nothing ends and takes long the first time. Raises as ``in_thread`` and
+    ``Questions.bring``; who asks again finds it further, or there."""
+    if not questions.mirror.holds(relation):
+        _in_time(partial(questions.bring, relation, deadline), deadline)
+
+
+def _in_time(work: Callable[[], Found], deadline: Deadline) -> Found:
     answer = Future[Found]()
 
     def run() -> None:
         try:
-            with of_few():
-                found = work()
+            found = work()
         except BaseException as error:
             answer.set_exception(error)
         else:

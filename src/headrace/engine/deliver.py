@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from itertools import takewhile
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headrace.catalog.store import PAUSED, Catalog, StepRecord, ViewRecord
 from headrace.engine.disk import own_refusal
-from headrace.engine.matched import Matched, Searches, matches
+from headrace.engine.matched import Searches, matches, matches_apart
 from headrace.log.read import LogReader
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
@@ -214,49 +214,58 @@ class Deliver(threading.Thread):
             else:
                 chosen = self.catalog.published(frontier) if self.sink.apart else steps
             last = chosen[-1]
-            files: dict[str, tuple[bool, list[File]]] = {}
+            files: dict[tuple[str, bool], list[File]] = {}
+            names: dict[tuple[str, bool], list[str]] = {}  # who wants rows of a feed, those of the steps or all of them
             before = {s.number: s.after for s in chosen}
             after: dict[str, int] = {}  # the commit before the step that wrote a file
             for name, record in wanted.items():
-                if complete and held.get(name) == record.schema.version:
-                    outputs = self.catalog.outputs(first.number - 1, last.number, record.feed)
-                    files[name] = (False, [(o.path, o.sums) for o in outputs])
+                whole = not (complete and held.get(name) == record.schema.version)
+                if whole and record.state == "failed":
+                    continue
+                names.setdefault((record.feed, whole), []).append(name)
+            for feed, whole in names:
+                if whole:
+                    files[feed, whole] = snapshot.named(self.catalog, feed, last.number)[0]
+                else:
+                    outputs = self.catalog.outputs(first.number - 1, last.number, feed)
+                    files[feed, whole] = [(o.path, o.sums) for o in outputs]
                     after |= {o.path: before[o.step] for o in outputs}
-                elif record.state != "failed":
-                    files[name] = (True, snapshot.named(self.catalog, record.feed, last.number)[0])
-        plans = {name: (whole, sound(found, name)) for name, (whole, found) in files.items()}
+        paths = {place: sound(found, place[0].rpartition("@")[0]) for place, found in files.items()}
+        records = {place: {name: wanted[name] for name in of} for place, of in names.items()}
         stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
+        schemas = {name: record.schema for name, record in wanted.items()}
         if each:
-            given = {n: (wanted[n], [(p, after[p]) for p in paths]) for n, (_, paths) in plans.items() if paths}
-            return self.apart(frontier, last.upto, given, {n: r.schema for n, r in wanted.items()}, stale)
-        deltas, replacements = {}, {}
-        for name, (whole, paths) in plans.items():
+            given = [(records[place], [(p, after[p]) for p in found]) for place, found in paths.items() if found]
+            return self.apart(frontier, last.upto, given, schemas, stale)
+        deltas, replacements = dict[str, pa.Table](), dict[str, pa.Table]()
+        for (feed, whole), found in paths.items():
+            of, record = records[feed, whole], wanted[names[feed, whole][0]]
             if whole:
-                replacements[name] = matches(wanted[name], snapshot.delta(wanted[name], paths))
-            elif paths:  # without rows too: a view that comes back as it was is no longer stale
+                replacements |= matches(of, snapshot.delta(record, found), every=True)
+            elif found:  # without rows too: a view that comes back as it was is no longer stale
                 # Of the first step the sink may have some transactions.
-                parts = [[p for p in paths if (after[p] < frontier) is begun] for begun in (True, False)]
+                parts = [[p for p in found if (after[p] < frontier) is begun] for begun in (True, False)]
                 rest = [
-                    snapshot.delta(wanted[name], part, instant)
+                    snapshot.delta(record, part, instant)
                     for part, instant in zip(parts, (frontier - first.after, 0), strict=True)
                 ]
-                deltas[name] = matches(wanted[name], consolidate(pa.concat_tables(rest)))
-        schemas = {name: record.schema for name, record in wanted.items()}
+                deltas |= matches(of, consolidate(pa.concat_tables(rest)), every=False)
         origin = replace(next(self.log.origins(last.upto - 1, last.upto))[1], committed_us=last.committed_us)
         return Delivery(last.upto, schemas, deltas, replacements, dropped, stale, origin)
 
     def apart(
-        self, frontier: int, upto: int, given: Mapping[str, tuple[ViewRecord, list[tuple[str, int]]]],
+        self, frontier: int, upto: int, given: Sequence[tuple[Mapping[str, ViewRecord], list[tuple[str, int]]]],
         schemas: Mapping[str, ViewSchema], stale: Mapping[str, str],
     ) -> Succession:  # fmt: skip
-        """The transactions beyond the frontier up to a step's last one, each by itself."""
+        """The transactions beyond the frontier up to a step's last one, each by itself.
+
+        ``given``: who wants rows of a view, and the files that have them with the commits before their steps.
+        """
         deltas, of_row = {}, {}
-        for name, (record, files) in given.items():
-            rows, commits_of = snapshot.apart(record, files, frontier)
-            if isinstance(record, Matched):
-                places = record.matcher.places(rows)
-                rows, commits_of = rows.take(places), commits_of.take(places)
-            deltas[name], of_row[name] = rows, commits_of
+        for records, files in given:
+            rows, commits_of = snapshot.apart(next(iter(records.values())), files, frontier)
+            for name, part, commits in matches_apart(records, rows, commits_of):
+                deltas[name], of_row[name] = part, commits
         commits = pa.chunked_array([*of_row.values(), pa.array([upto])]).unique().sort().to_pylist()
         origins = dict(self.log.origins(frontier, upto))
         found = tuple(origins[commit] for commit in commits)

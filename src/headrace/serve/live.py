@@ -1,16 +1,16 @@
 """Views as they change, followed once for all who follow them: whole steps, without gap or repeat.
 
-One thread reads every published step of the views that somebody follows, and spells it once. Each view, and each
-part of one that a filter takes, has a ring of the latest changes; a reader is a place in it. So memory does not grow
-with readers. One that is too slow for the ring gets the contents anew; one that comes back gets what it has missed,
-from the published files where the ring is too short for it.
+One thread reads every published step of the views that somebody follows, takes at once all parts of it that filters
+want, and spells each once. Each view, and each part of one, has a ring of the latest changes; a reader is a place in
+it. So memory does not grow with readers. One that is too slow for the ring gets the contents anew; one that comes back
+gets what it has missed, from the published files where the ring is too short for it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
-from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
 from headrace.serve.feed import weighted
 from headrace.serve.mirror import Mirror
+from headrace.serve.parts import Deltas, Keep, NotKept
 
 LOOK_S = 0.02  # between two looks for a published step, while somebody follows
 RING_EVENTS, RING_BYTES = 1_024, 16 << 20  # of a view's latest changes; of one that is larger, it alone
@@ -39,9 +39,6 @@ READERS = 4_096  # at once, of all views
 READERS_OF_ONE = READERS // 4  # of one who follows: others find a place
 FILTERED = 256  # parts of views that are followed at once; each has a ring of its own, smaller by so much:
 SMALLER = 16
-
-# (a view, rows of it with ``_w``) -> those that a reader wants. Equal ones, by their hash, are followed once.
-Keep = Callable[[ViewSchema, pa.Table], pa.Table]
 
 Part = tuple[bytes, bool]  # the data of a part of a snapshot, and whether it is the last
 
@@ -155,24 +152,25 @@ class Live:
         return self._catalog
 
     def _run(self, catalog: Catalog) -> None:
-        seen, now = -1, -1
+        seen = -1
         while not self._closed.is_set():
             self._wanted.wait()
             with self._lock:
                 followed = list(self._followed.values())
+            deltas = None
             try:
-                now = catalog.changed
+                if (now := catalog.changed) != seen:
+                    deltas, seen = Deltas(catalog, _keeps(followed)), now
             except Exception as error:  # a disk that cannot be read, say: who connects again is told, or it is over
                 for each in followed:
                     each.ended = error
                     self.on_change(each.view)
-            if now == seen:
+            if deltas is None:
                 self._closed.wait(LOOK_S)
                 continue
-            seen = now
             for each in followed:
                 try:
-                    news = each.advance()
+                    news = each.advance(deltas)
                 except Exception as error:  # its readers are told; those of other views go on
                     each.ended, news = error, True
                 if news:
@@ -270,12 +268,12 @@ class _Followed:
 
     # -- the thread that follows
 
-    def advance(self) -> bool:
+    def advance(self, deltas: Deltas) -> bool:
         """Take what has been published since; whether that is news to readers. Raises ``view.unknown``."""
-        last, record = self._catalog.last_published(), snapshot.known(self._catalog, self.view)
+        last, record = deltas.last, snapshot.known(self._catalog, self.view)
         if self.ended is not None or last is None or (record.feed == self._record.feed and last.number == self._number):
             return False
-        events = None if record.feed != self._record.feed else self._read(record, last)
+        events = None if record.feed != self._record.feed else self._read(deltas, record, last)
         with self._lock:
             if events is None:
                 self.reason = SWAPPED if record.feed != self._record.feed else NOT_KEPT
@@ -292,36 +290,13 @@ class _Followed:
             self._record, self._number, self._commit = record, last.number, last.upto
         return events is None or bool(events)
 
-    def _read(self, record: ViewRecord, last: StepRecord) -> list[Event] | None:
+    def _read(self, deltas: Deltas, record: ViewRecord, last: StepRecord) -> list[Event] | None:
         """The changes up to that step; None: something of them is not kept any more."""
         try:
-            return list(self._changes(record, self._number, self._commit, last.number))
+            found = deltas.between(record, self.keep, self._number, self._commit, last.number)
+            return [_change(commit, delta) for commit, delta in found]
         except NotKept:
             return None
-
-    def _changes(self, record: ViewRecord, number: int, commit: int, upto: int) -> Iterator[Event]:
-        """Of published steps (number, upto], the first of which begins at ``commit`` or before. Raises ``NotKept``."""
-        catalog = self._catalog
-        steps = [
-            s for s in catalog.steps(number) if s.published_us is not None and commit < s.upto and s.number <= upto
-        ]
-        if not steps:
-            return
-        if steps[0].after > commit:
-            raise NotKept
-        for step in steps:
-            try:
-                deltas = ((at, self._kept(record, d)) for at, d in snapshot.of_step(catalog, record, step, commit))
-                found = [_change(at, delta) for at, delta in deltas if delta.num_rows]
-            except HeadraceError as error:
-                if error.code != "state.missing":
-                    raise
-                raise NotKept from error
-            # Deltas are forgotten together with their steps, and with versions.
-            kept = any(s.number == step.number for s in catalog.steps(step.number - 1)[:1])
-            if not kept or snapshot.known(catalog, self.view).feed != record.feed:
-                raise NotKept
-            yield from found
 
     # -- readers
 
@@ -362,12 +337,14 @@ class _Followed:
 
     def missed(self, feed: str, commit: int) -> Iterator[Event]:
         """The changes after ``commit`` that the ring does not have any more, from files. Raises ``NotKept``."""
-        record, last = snapshot.known(self._catalog, self.view), self._catalog.last_published()
+        deltas, record = Deltas(self._catalog, {}), snapshot.known(self._catalog, self.view)
+        last = deltas.last
         if last is None or self.place(feed, commit) is not None:
             return
         if record.feed != feed:
             raise NotKept
-        yield from self._changes(record, -1, commit, last.number)
+        for at, delta in deltas.between(record, self.keep, -1, commit, last.number):
+            yield _change(at, delta)
         yield _event("progress", last.upto)
 
     def contents(self) -> tuple[str, int, Iterator[Part]]:
@@ -385,7 +362,12 @@ class _Followed:
         raise HeadraceError("state.missing", f"the view {self.view} changes faster than it can be read")
 
     def _kept(self, record: ViewRecord, rows: pa.Table) -> pa.Table:
-        return rows if self.keep is None else self.keep(record.schema, rows)
+        if self.keep is None:
+            return rows
+        (part,) = self.keep.together(record.schema, rows, [self.keep])
+        if isinstance(part, HeadraceError):
+            raise part
+        return part
 
     def _parts(self, feed: str, commit: int, rows: pa.Table) -> Iterator[Part]:
         """Spelled piece by piece, and kept for others if that is little. ``rows``: as ``Contents.table`` gives them."""
@@ -402,8 +384,13 @@ class _Followed:
                 self._shared = (feed, commit, kept)
 
 
-class NotKept(Exception):
-    """Changes that are asked for are not kept any more, or are those of another version."""
+def _keeps(followed: Iterable[_Followed]) -> dict[str, list[Keep]]:
+    """The parts that are followed, by view."""
+    found = dict[str, list[Keep]]()
+    for each in followed:
+        if each.keep is not None:
+            found.setdefault(each.view, []).append(each.keep)
+    return found
 
 
 def behind(commit: int, reason: str) -> Event:

@@ -99,6 +99,10 @@ class Mirror:
                 time.sleep(snapshot.POLL_S)
         raise HeadraceError("state.missing", "the files of views change faster than they can be read")
 
+    def holds(self, name: str) -> bool:
+        """Whether a relation was brought into memory, and is there still."""
+        return name in self._held
+
     def at_hand(self, view: str) -> tuple[ViewRecord, Moment] | None:
         """A view, and as ``moment`` what it holds at the frontier, where that takes no more than milliseconds.
 

@@ -175,6 +175,10 @@ class Questions:
         names = sorted(relation.name for relation in known)
         raise HeadraceError("view.unknown", f"there is no view or table '{name}'", next=nearest(name, names))
 
+    def bring(self, name: str, deadline: Deadline = NEVER) -> None:
+        """Have a relation in memory. Raises what ``Mirror.moment`` does."""
+        _moment(self.mirror, [self.described(name)], None, deadline)
+
     def row(self, name: str, key: Mapping[str, Any], at: int | None = None, deadline: Deadline = NEVER) -> Answer:
         """The row with this key; none: an empty table. Raises ``query.filter``, ``query.timeout``, ``view.unknown``,
         ``view.not_at``."""
@@ -298,19 +302,31 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Rows of a view that filters take, of its contents or of a delta: see ``live.Keep``."""
+    """Rows of a view that filters take, of its contents or of a delta: a ``parts.Keep``."""
 
     questions: Questions = field(compare=False)
     filters: tuple[Filter, ...]
 
-    def __call__(self, schema: ViewSchema, rows: pa.Table) -> pa.Table:
-        """Raises ``query.filter`` where they are of columns that the view has not any more."""
-        conditions, values = _conditions(Described(schema.name, "view", schema.columns, schema.key), self.filters)
-        text = compose("SELECT {conditions} FROM {rows}", conditions=conditions, rows=identifier(_ROWS))
+    def together(self, schema: ViewSchema, rows: pa.Table, keeps: Sequence[Keeping]) -> list[pa.Table | HeadraceError]:
+        """By one SELECT. ``query.filter`` for those of columns that the view has not any more."""
+        relation = Described(schema.name, "view", schema.columns, schema.key)
+        asked = [_conditions_or_error(relation, keep.filters) for keep in keeps]
+        sound = [each for each in asked if not isinstance(each, HeadraceError)]
+        if not sound:
+            return [each for each in asked if isinstance(each, HeadraceError)]
+        text = compose(
+            "SELECT {conditions} FROM {rows}",
+            conditions=", ".join(f"{condition} AS c{place}" for place, (condition, _) in enumerate(sound)),
+            rows=identifier(_ROWS),
+        )
+        values = [value for _, bound in sound for value in bound]
         with self.questions.session() as session:
             session.connection.register(_ROWS, as_duckdb(rows))
-            taken, _ = run(session.connection, text, values, Limits(rows.num_rows, self.questions.seconds))
-        return rows.filter(taken.column(0).combine_chunks())
+            limits = Limits(rows.num_rows, self.questions.seconds)
+            taken = iter(run(session.connection, text, values, limits)[0].columns)
+        return [
+            each if isinstance(each, HeadraceError) else rows.filter(next(taken).combine_chunks()) for each in asked
+        ]
 
 
 def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None, deadline: Deadline) -> Moment:
@@ -394,6 +410,13 @@ def _conditions(relation: Described, filters: Iterable[Filter]) -> tuple[str, li
     """(what all filters ask together, the values bound in it)."""
     found = [_condition(relation, each) for each in filters]
     return " AND ".join(text for text, _ in found) or "TRUE", [value for _, bound in found for value in bound]
+
+
+def _conditions_or_error(relation: Described, filters: Iterable[Filter]) -> tuple[str, list[Any]] | HeadraceError:
+    try:
+        return _conditions(relation, filters)
+    except HeadraceError as error:
+        return error
 
 
 def _condition(relation: Described, asked: Filter) -> tuple[str, list[Any]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import orjson
@@ -26,6 +28,7 @@ from headrace.state.run import copies, open_run
 STATE = ".headrace"
 INSTANT = "_i"  # of output files: the ordinal of a transaction in its step
 POLL_S = 0.05
+Shared = WeakValueDictionary[tuple[str, int], Contents]  # (feed, commit) -> what somebody who follows it holds
 ATTEMPTS = 20  # a compaction may take a file away between looking it up and opening it
 
 
@@ -96,15 +99,19 @@ def contents(project_path: Path, view: str) -> tuple[int, ViewSchema, pa.Table]:
         catalog.close()
 
 
-def follow(project_path: Path, view: str, after: int | None, stop: threading.Event) -> Iterator[tuple[int, pa.Table]]:
+def follow(
+    project_path: Path, view: str, after: int | None, stop: threading.Event, shared: Shared | None = None
+) -> Iterator[tuple[int, pa.Table]]:
     """(commit, delta with ``_w``) of every published step after commit ``after`` that changes the view; with
     `transactions: each`, of every transaction.
 
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
     difference as one delta, or as two of the same commit when the columns have changed. Ends when ``stop`` is set.
-    Work: as of ``Contents``; the rows stay mapped for that difference, with 24 bytes for each. Raises
-    ``view.unknown``; ``state.missing`` for a commit whose changes are not kept any more.
+    Work: as of ``Contents``; the rows stay mapped for that difference, with 24 bytes for each: once for all who follow
+    with the same ``shared`` and are at the same commit. Raises ``view.unknown``; ``state.missing`` for a commit whose
+    changes are not kept any more.
     """
+    shared = Shared() if shared is None else shared
     catalog = Catalog(catalog_path(project_path), read_only=True)
     try:
         record = known(catalog, view)
@@ -119,7 +126,7 @@ def follow(project_path: Path, view: str, after: int | None, stop: threading.Eve
                     "state.missing", f"the changes of {view} after commit {after:,} are not kept any more",
                     next="follow it without a commit: its contents come first",
                 ) from None  # fmt: skip
-        held = Contents.of(rows, record.schema.key)
+        held = _held(shared, record, commit, partial(Contents.of, rows, record.schema.key))
         while not stop.is_set():
             last = catalog.last_published()
             if last is None or last.upto <= commit:
@@ -130,17 +137,25 @@ def follow(project_path: Path, view: str, after: int | None, stop: threading.Eve
                 if now.feed != record.feed:
                     raise _Gone
                 for upto, delta in _between(catalog, record, commit, last.upto):
-                    held, commit = held.after(delta), upto
+                    held, commit = _held(shared, record, upto, partial(held.after, delta)), upto
                     yield upto, delta
                 commit = last.upto
             except (_Gone, Diverged):
                 record, before = now, held.table()
                 commit, rows = read(catalog, record)  # it may be ahead of ``last``
-                held = Contents.of(rows, record.schema.key)
+                held = _held(shared, record, commit, partial(Contents.of, rows, record.schema.key))
                 for delta in _swapped(before.filter(pc.not_equal(before[WEIGHT], 0)), rows):
                     yield commit, delta
     finally:
         catalog.close()
+
+
+def _held(shared: Shared, record: ViewRecord, commit: int, make: Callable[[], Contents]) -> Contents:
+    """What a view version holds at a commit, as another has it, or made."""
+    found = shared.get((record.feed, commit))
+    if found is None:
+        found = shared[record.feed, commit] = make()
+    return found
 
 
 def known(catalog: Catalog, view: str) -> ViewRecord:

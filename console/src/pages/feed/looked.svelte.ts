@@ -17,12 +17,11 @@ export class Looked {
   constructor(
     readonly name: string,
     readonly text: string,
-    upto: number | undefined,
+    /** A commit or a time, after which nothing is looked through. */
+    readonly at: string | undefined,
     /** What has come after this commit it does not look through. */
     readonly since: number,
-  ) {
-    this.before = upto === undefined ? undefined : upto + 1
-  }
+  ) {}
 
   /** Goes on until there are so many more, or nothing is left, or it has taken long. */
   async further() {
@@ -34,7 +33,7 @@ export class Looked {
       for (let n = 0; n < ANSWERS && this.before !== null && this.transactions.length < enough; n++) {
         const found = await api.lookedThrough(
           this.name,
-          { q: this.text, before: this.before, limit: enough - this.transactions.length },
+          { q: this.text, before: this.before, at: this.at, limit: enough - this.transactions.length },
           signal,
         )
         if (signal.aborted) return

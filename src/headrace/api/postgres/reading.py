@@ -23,6 +23,7 @@ from headrace.model.errors import HeadraceError
 from headrace.serve.contents import Contents
 from headrace.serve.database import database, define, end, parsed, reads
 from headrace.serve.questions import Described, Questions
+from headrace.serve.snapshot import Shared
 
 BATCH_ROWS = 8_192  # of a result are fetched and sent at a time
 # As PostgreSQL has it and DuckDB has not: whole numbers divide to whole numbers, NULL is greater than any value.
@@ -64,10 +65,14 @@ class ResultColumn:
 
 
 class Reader:
-    """The DuckDB in memory that all connections share; it holds no rows of a project, only what is being read."""
+    """The DuckDB in memory that all connections share; it holds no rows of a project, only what is being read.
+
+    ``followed``: what those hold who SUBSCRIBE, once for all who are at the same commit of a view.
+    """
 
     def __init__(self, questions: Questions, project: str, memory: str = "512MB", threads: int = 2) -> None:
         self.questions, self.project = questions, project
+        self.followed = Shared()
         self._database = database(memory, threads, DIALECT)
         self._ids = ObjectIds()
         catalogue.install(self._database, project)

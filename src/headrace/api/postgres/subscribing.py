@@ -52,7 +52,8 @@ class Subscription:
         empty = pa.RecordBatch.from_pylist([], pa.schema([(str(n), pa.string()) for n in range(len(self.columns))]))
         connection = self._reader.connection()
         try:
-            for commit, delta in snapshot.follow(self._folder, self._relation.name, after, self._stop):
+            shared = self._reader.followed
+            for commit, delta in snapshot.follow(self._folder, self._relation.name, after, self._stop, shared):
                 self._check(delta)
                 connection.register(_CHANGES, as_duckdb(delta))
                 yield from connection.sql(self._shown(commit, forms)).to_arrow_reader(BATCH_ROWS)

@@ -10,8 +10,9 @@ from contextlib import aclosing
 from typing import Annotated
 
 import orjson
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Header, Query
-from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -30,7 +31,9 @@ PROGRESS_S = 1.0  # between two looks whether the view has reached a later commi
 PING_S = 15.0  # at most so long nothing is sent: who is in between, or has left, is found out
 PIECE_BYTES = 64 << 10  # sent at a time: what a slow reader has not taken is not copied for it
 EVENT_STREAM = "text/event-stream"
+BEGINNING = 16  # streams that read what they begin with at once: other requests find threads of their own
 
+_beginning = CapacityLimiter(BEGINNING)
 _log = logging.getLogger(__name__)
 
 
@@ -115,7 +118,7 @@ async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], b
             try:
                 news = reader.next()
                 if news is None:
-                    async for event in iterate_in_threadpool(reader.begin()):
+                    async for event in _begun(reader):
                         for piece in pieces([event]):
                             if await ended():
                                 return
@@ -139,6 +142,12 @@ async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], b
             elif idle_s >= PING_S:
                 idle_s = 0.0
                 yield b": \n\n"
+
+
+async def _begun(reader: Reader) -> AsyncGenerator[Event]:
+    events = reader.begin()
+    while (event := await to_thread.run_sync(next, events, None, limiter=_beginning)) is not None:
+        yield event
 
 
 def pieces(events: list[Event]) -> list[bytes]:

@@ -7,9 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers, shapes
+from headrace.api import answers, asked, shapes
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
+from headrace.model.moment import HINT
 from headrace.serve import newest
 from headrace.serve.search import looked_through
 
@@ -35,12 +36,13 @@ def transactions(
     name: str,
     before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
     after: Annotated[int, Query(ge=0, description="Of commits after this one")] = 0,
+    at: Annotated[str | None, Query(description=f"Of commits up to {HINT}")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
     version: Annotated[
         int | None, Query(ge=1, description="Of a view: the version whose contents at `after` the reader has")
     ] = None,
 ) -> Response:
-    relation = project.questions.described(name)
+    relation, before = project.questions.described(name), asked.before(project.path, at, before)
     if relation.kind == "table":
         return answers.json(newest.of_table(project.path, relation.name, after, before, limit))
     return answers.json(newest.of_view(project.path, relation.name, after, before, limit, version))
@@ -56,9 +58,10 @@ def search(
     name: str,
     q: Annotated[str, Query(min_length=1, description="The text; upper and lower case are the same")],
     before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
+    at: Annotated[str | None, Query(description=f"Of commits up to {HINT}")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
 ) -> Response:
     """At most a second or so is looked for: go on with `before` of the answer as the next one's, until it is null."""
-    relation = project.questions.described(name)
+    relation, before = project.questions.described(name), asked.before(project.path, at, before)
     look = looked_through.of_view if relation.kind == "view" else looked_through.of_table
     return answers.json(asdict(look(project.path, relation.name, q, before, limit, SECONDS)))

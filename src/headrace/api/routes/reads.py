@@ -86,6 +86,8 @@ def rows(
     """Any other parameter is a filter: `column=op.value` with eq, neq, gt, gte, lt, lte, like, ilike, in, is."""
     limits = replace(_limits(project, limit, format), cut=format == "json")  # which says that there are more
     question = asked.rows(pairs, limits.rows, offset)
+    if at is None:
+        _brought(project, name)
     with few.of_few() if limit > PAGE_ROWS or at is not None else nullcontext():
         found = project.questions.rows(name, question, asked.at(project.questions.mirror, at), limits)
         return answers.table(_told(who, found), format)
@@ -120,6 +122,8 @@ def series(
     question = written.series(time, every, value, written.words("by", by), fill, compare, zone, begin, end)
     filters = asked.filters(pairs, asked.SERIES)
     limits = _limits(project, limit, format)
+    if at is None:
+        _brought(project, name)
     with few.of_few():
         found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
         return answers.table(_told(who, found), format)
@@ -133,6 +137,8 @@ def row(pairs: asked.Pairs, project: Project, name: Name, at: At = None) -> Resp
     if "at" not in relation.key:
         key.pop("at", None)
         as_of = asked.at(project.questions.mirror, at)
+    if as_of is None:
+        _brought(project, name)
     with few.of_few() if as_of is not None else nullcontext():
         found = project.questions.row(name, key, as_of, Deadline.after(few.seconds(project.questions)))
     if not found.table.num_rows:
@@ -205,6 +211,12 @@ def _by_spark(project: Served, question: Asked, limits: Limits) -> dict[str, Any
         "more": found["total"] > limits.rows,
         "stale": found["stale"],
     }
+
+
+def _brought(project: Served, name: str) -> None:
+    """Have a relation in memory, in time. Raises ``query.timeout``, ``view.unknown``."""
+    relation = project.questions.described(name).name
+    few.brought(project.questions, relation, Deadline.after(few.seconds(project.questions)))
 
 
 def _limits(project: Served, limit: int, format: answers.Format, seconds: float | None = None) -> Limits:

@@ -7,8 +7,9 @@ few that need an index are asked of one in memory with these rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow as pa
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.model.bounds import NEVER, Deadline
 from headrace.model.delivery import WEIGHT as WEIGHT_COLUMN
+from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
 from headrace.serve.search.compiled import compiled
 from headrace.serve.search.fields import PLACE, WEIGHT, documents, fields, index_schema, numbers
@@ -26,18 +28,33 @@ from headrace.serve.search.routing import Router
 
 QUERY = "_query"  # the column with a stored query's name
 HEAP_BYTES = 15_000_000
+KEPT = 16  # sets of queries that are followed, each of one view
 BATCH_ROWS = 5_000  # what a query may match is held of so many rows at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Rows of a view that a query matches, of its contents or of a delta: see ``live.Keep``."""
+    """Rows of a view that a query matches, of its contents or of a delta: a ``parts.Keep``."""
 
     query: str
 
-    def __call__(self, schema: ViewSchema, rows: pa.Table) -> pa.Table:
-        """Raises ``search.query`` where it is no query of the view any more."""
-        return rows.take(Matcher(schema, {QUERY: self.query}).places(rows))
+    def together(self, schema: ViewSchema, rows: pa.Table, keeps: Sequence[Matched]) -> list[pa.Table | HeadraceError]:
+        """``search.query`` for what is no query of the view any more."""
+        matcher, wrong = _matcher(schema, tuple(keep.query for keep in keeps))
+        places = matcher.places_of_each(rows)
+        return [wrong.get(keep.query) or rows.take(pa.array(places.get(keep.query, ()), pa.int64())) for keep in keeps]
+
+
+@lru_cache(KEPT)
+def _matcher(schema: ViewSchema, queries: tuple[str, ...]) -> tuple[Matcher, Mapping[str, HeadraceError]]:
+    """Those of the texts that are queries of the view, each by itself; what is wrong with the others."""
+    known, wrong = fields(schema), dict[str, HeadraceError]()
+    for query in queries:
+        try:
+            parse(query, known)
+        except HeadraceError as error:
+            wrong[query] = error
+    return Matcher(schema, {query: query for query in queries if query not in wrong}), wrong
 
 
 class Matcher:
@@ -57,14 +74,16 @@ class Matcher:
 
     def places(self, rows: pa.Table) -> pa.Array:
         """Which of the rows any of the queries matches, in order."""
-        found = np.unique(
-            [
-                at + place
-                for at in range(0, rows.num_rows, BATCH_ROWS)
-                for place in self._found(rows.slice(at, BATCH_ROWS))[1]
-            ]
-        )
-        return pa.array(found, pa.int64())
+        found = {place for places in self.places_of_each(rows).values() for place in places}
+        return pa.array(sorted(found), pa.int64())
+
+    def places_of_each(self, rows: pa.Table) -> dict[str, list[int]]:
+        """Which of the rows each of the queries matches, in order; of those that match any, by their names."""
+        places = dict[str, list[int]]()
+        for at in range(0, rows.num_rows, BATCH_ROWS):
+            for number, place in zip(*self._found(rows.slice(at, BATCH_ROWS)), strict=True):
+                places.setdefault(self._names[number], []).append(at + place)
+        return places
 
     def matches(self, delta: pa.Table, deadline: Deadline = NEVER) -> pa.Table:
         """``_query``, the view's columns and ``_w``: a row for each query that a row of ``delta`` matches.

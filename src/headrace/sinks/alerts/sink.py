@@ -119,7 +119,8 @@ class AlertSink(Sink):
         checked = targets(delivery, self._keys, self._where)
         for target in checked.values():
             self.check(target)
-        due = pending(delivery, outbox.frontier(), outbox.held(), checked)
+        frontier = outbox.frontier()
+        due = pending(delivery, frontier, outbox.held() if frontier == delivery.commit else {}, checked)
         due, bad = sifted(due, checked, untellable)
         told: list[Iterator[Message]] = []
         for view, table in due.replacements.items():
