@@ -10,6 +10,8 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +20,8 @@ from served_project import site
 from headrace.api import few
 from headrace.api.routes import reads
 from headrace.catalog.store import Catalog
+from headrace.serve.mirror import Mirror
+from headrace.serve.places import Places
 from headrace.serve.search.index import Progress, RelationIndex, State
 from published_view import Published
 from random_log import RELATIONS, RandomLog, history
@@ -53,9 +57,9 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 
 
 def test_what_is_beyond_the_few_is_told_to_come_back(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few, "_running", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(few, "_running", Places(1, 1))
     sql = {"sql": "SELECT 1"}
-    with few._running:
+    with few._running.one(None):
         for busy in [*(client.get(path) for path in LONG), client.post("sql", json=sql)]:
             assert (*refusal(busy), busy.headers["retry-after"]) == (503, "wait.busy", "1"), busy.url
         for path in SHORT:
@@ -65,6 +69,52 @@ def test_what_is_beyond_the_few_is_told_to_come_back(client: httpx.Client, monke
     late = "SELECT sum(length(repeat('x', 20000) || range)) FROM range(10000000)"
     assert refusal(client.post("sql", json={"sql": late, "seconds": 0.3})) == (504, "query.timeout")
     assert client.post("sql", json=sql).status_code == 200
+
+
+def test_one_token_leaves_places_to_others(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(few, "_running", Places(3, 2))
+    monkeypatch.setattr(few, "OF_ONE", 2)
+    made = client.post("tokens", json={"name": "greedy", "role": "viewer"}).json()["token"]
+    greedy = {"Authorization": f"Bearer {made}"}
+    late = {"sql": "SELECT sum(length(repeat('x', 20000) || range)) FROM range(10000000)", "seconds": 3}
+    with ThreadPoolExecutor(2) as asking:
+        running = [asking.submit(client.post, "sql", json=late, headers=greedy) for _ in range(2)]
+        until = time.monotonic() + 2
+        while few._running.taken < 2:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        busy = client.post("sql", json={"sql": "SELECT 1"}, headers=greedy)
+        assert (*refusal(busy), busy.json()["what"]) == (503, "wait.busy", "2 queries by this token run already")
+        assert client.post("sql", json={"sql": "SELECT 1"}).status_code == 200
+        assert client.get("views/sums/series?time=n&every=1h").status_code != 503
+        assert {refusal(each.result()) for each in running} == {(504, "query.timeout")}
+    assert few._running.taken == 0
+    assert client.post("sql", json={"sql": "SELECT 1"}, headers=greedy).status_code == 200
+
+
+def test_a_first_read_that_takes_long_ends_in_time_and_is_there_the_next_time(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, go, brought = Mirror.holds, threading.Event(), Mirror._brought
+
+    def slow(mirror: Mirror, *given: Any) -> Any:
+        assert go.wait(20)
+        return brought(mirror, *given)
+
+    monkeypatch.setattr(Mirror, "holds", lambda mirror, name: go.is_set() and held(mirror, name))
+    monkeypatch.setattr(Mirror, "_brought", slow)
+    with monkeypatch.context() as brief:
+        brief.setattr(few, "SECONDS", 0.2)
+        for path in (
+            "views/sums/rows",
+            "views/sums/row?id=4711",
+            "views/orders/rows",
+            "views/sums/series?time=n&every=1h",
+        ):
+            assert refusal(client.get(path)) == (504, "query.timeout"), path
+        assert client.get("views").status_code == 200
+    go.set()
+    assert client.get("views/sums/rows").status_code == 200
 
 
 def test_what_is_read_of_the_past_and_matched_ends_in_time(
@@ -91,13 +141,15 @@ def test_an_index_that_takes_longer_is_made_to_its_end_and_once(
         return make(index, catalog, progress)
 
     monkeypatch.setattr(RelationIndex, "_made", slow)
-    monkeypatch.setattr(few, "_running", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(few, "_running", Places(2, 2))
     path = "views/orders/search?q=*"
     with monkeypatch.context() as brief:
         brief.setattr(few, "SECONDS", 0.3)
         for _ in range(2):  # the one that makes it, and one that waits for it
             assert refusal(client.get(path)) == (504, "query.timeout")
-        with few._running:  # the place of who has stopped waiting; the other one is not free before it is made
+        with few._running.one(
+            None
+        ):  # the place of who has stopped waiting; the other one is not free before it is made
             assert refusal(client.get(path)) == (503, "wait.busy")
     go.set()
     found = client.get(path)

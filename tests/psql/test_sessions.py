@@ -17,8 +17,10 @@ import psycopg
 import pytest
 from pygwire.messages import Bind, CancelRequest, Execute, Flush, Parse, PasswordMessage, StartupMessage, Sync
 
+from headrace.api.postgres.password import passwords
 from headrace.api.postgres.reading import Asker
 from headrace.api.postgres.server import PostgresServer
+from headrace.governance.access import Access
 from headrace.governance.principal import ANYONE, Principal
 from headrace.governance.roles import Role
 from headrace.model.errors import HeadraceError
@@ -366,6 +368,28 @@ def test_settings_are_shown_set_and_reset(served: PostgresServer) -> None:
         connection.execute("RESET ALL")
         assert connection.execute("SELECT current_setting('server_version_num')::int").fetchone() == (160000,)
         assert connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
+
+
+def test_one_token_leaves_connections_to_others(views: Views) -> None:
+    access = Access(views.state)
+    try:
+        greedy, other = (access.tokens.create(name, Role.VIEWER)[1] for name in ("greedy", "other"))
+        with serving(views, passwords(access), connections=8) as served:
+            held = [connect(served, password=greedy) for _ in range(7)]
+            with pytest.raises(psycopg.OperationalError, match="7 connections by this token"):
+                connect(served, password=greedy)
+            with connect(served, password=other, autocommit=True) as connection:
+                assert connection.execute("SELECT 1").fetchall() == [(1,)]
+            held.pop().close()
+            until = time.monotonic() + 5
+            while served.connections > 6:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            connect(served, password=greedy).close()
+            for each in held:
+                each.close()
+    finally:
+        access.close()
 
 
 def test_a_stopped_server_ends_its_connections(views: Views) -> None:

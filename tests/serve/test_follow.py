@@ -134,6 +134,7 @@ def test_all_who_are_at_a_commit_hold_its_rows_once(tmp_path: Path, monkeypatch:
         if number < 10:
             assert (len(added), len(shared)) == (number + 1, 1)
     assert len(shared) == 1
+    del follower
     followers.clear()
     gc.collect()
     assert not shared

@@ -227,6 +227,14 @@ def test_a_refused_query_says_why_and_what_is_near(tmp_path: Path) -> None:
         error = refused(lambda: questions.ask("SELECT * FROM read_csv('/etc/passwd')"))
         assert (error.code, error.next.startswith("bring the file in")) == ("sql.refused", True)
         assert "Error" not in error.what
+        for deep in ("SELECT " + "+".join(["n"] * 600) + " AS s FROM sums", "SELECT " + " || ".join(["'x'"] * 500)):
+            error = refused(lambda deep=deep: questions.ask(deep))
+            assert (error.code, error.what) == (
+                "sql.refused",
+                "the statement has too many expressions inside each other",
+            )
+        groups = "+".join("(" + "+".join(["n"] * 30) + ")" for _ in range(20))
+        assert questions.ask(f"SELECT {groups} AS s FROM sums").table.to_pylist() == [{"s": 600}]
 
 
 def test_a_query_has_bounds(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ from fastapi import Depends, Request
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
+from headrace.api import few
 from headrace.formats.types.json import nearest
 from headrace.model import moment
+from headrace.model.bounds import Deadline
 from headrace.model.errors import HeadraceError
 from headrace.serve import written
 from headrace.serve.history import reader_of
-from headrace.serve.mirror import Mirror
-from headrace.serve.questions import Filter, Rows
+from headrace.serve.questions import Filter, Questions, Rows
 from headrace.serve.replay import commit_at
 
 CHANGES = ("after",)
@@ -85,29 +86,31 @@ def filters(pairs: Iterable[tuple[str, str]], reserved: Collection[str]) -> tupl
     return tuple(written.filter_of(name, value) for name, value in pairs if name not in reserved)
 
 
-def at(mirror: Mirror, text: str | int | None) -> int | None:
+def at(questions: Questions, text: str | int | None) -> int | None:
     """The commit that a request names, or the last one with contents of its own by the time that it names.
 
-    Raises ``HeadraceError``: api.request, log.retained.
+    Raises ``HeadraceError``: api.request, log.retained, query.timeout.
     """
-    return None if text is None else _named(text, mirror.commit_by)
+    return None if text is None else _named(text, questions, questions.mirror.commit_by)
 
 
-def before(project: Path, text: str | None, before: int | None) -> int | None:
+def before(questions: Questions, project: Path, text: str | None, before: int | None) -> int | None:
     """The commit before which transactions are asked for, ``before`` or what lies after the moment ``text``, a commit
     or a time. Raises as ``at``."""
     if text is None:
         return before
-    after = _named(text, lambda time_us: commit_at(reader_of(project), time_us)) + 1
+    after = _named(text, questions, lambda time_us, deadline: commit_at(reader_of(project), time_us, deadline)) + 1
     return after if before is None else min(before, after)
 
 
-def _named(text: str | int, by: Callable[[int], int]) -> int:
+def _named(text: str | int, questions: Questions, by: Callable[[int, Deadline], int]) -> int:
     try:
         commit, time_us = moment.parse(str(text))
     except ValueError as error:
         raise HeadraceError("api.request", str(error), where="at") from None
-    return by(time_us) if commit is None else commit
+    if time_us is None:
+        return commit or 0
+    return by(time_us, Deadline.after(few.seconds(questions)))
 
 
 def _ordered(part: str) -> tuple[str, bool]:

@@ -12,11 +12,12 @@ from typing import TypeVar
 from headrace.model import bounds
 from headrace.model.bounds import Deadline
 from headrace.model.errors import HeadraceError
+from headrace.serve.places import Full, Places
 from headrace.serve.questions import Questions
 
-AT_ONCE = 8  # more are told to come back
+AT_ONCE, OF_ONE = 12, 6  # of all, and by one token, as many as a browser asks at once: more are told to come back
 SECONDS = 10.0  # that one may take, unless it says how many
-_running = threading.BoundedSemaphore(AT_ONCE)
+_running = Places(AT_ONCE, OF_ONE)
 Found = TypeVar("Found")
 
 
@@ -26,25 +27,27 @@ def seconds(questions: Questions) -> float:
 
 
 @contextmanager
-def of_few() -> Iterator[None]:
-    """The block is one of those that run, and are answered, at once. Raises ``wait.busy`` beyond ``AT_ONCE``."""
-    running = _running
-    if not running.acquire(blocking=False):
-        raise HeadraceError("wait.busy", f"{AT_ONCE} queries run already", next="try again, or make it a view")
+def of_few(whose: str | None) -> Iterator[None]:
+    """The block is one of those that run, and are answered, at once. ``whose``: the token of who asks, if any.
+
+    Raises ``wait.busy`` beyond ``AT_ONCE`` and ``OF_ONE``.
+    """
     try:
-        yield
-    finally:
-        running.release()
+        with _running.one(whose):
+            yield
+    except Full as full:
+        many = f"{OF_ONE} queries by this token run already" if full.of_one else f"{AT_ONCE} queries run already"
+        raise HeadraceError("wait.busy", many, next="try again, or make it a view") from None
 
 
-def in_thread(work: Callable[[], Found], deadline: Deadline) -> Found:
+def in_thread(work: Callable[[], Found], deadline: Deadline, whose: str | None) -> Found:
     """What ``work`` gives or raises, as one of the few, in a thread of its own: it may be of a kind that nothing ends.
 
     Raises ``query.timeout`` at the deadline; the work comes to its end all the same, and has its place until then.
     """
 
     def one_of_few() -> Found:
-        with of_few():
+        with of_few(whose):
             return work()
 
     return _in_time(one_of_few, deadline)

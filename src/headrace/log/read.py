@@ -68,6 +68,10 @@ class LogReader:
         return LogReader, (self._path,)
 
     @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
     def end(self) -> int:
         """The last durable commit now, 0 when the log is empty."""
         return self._mark().end

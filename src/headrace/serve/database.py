@@ -124,7 +124,14 @@ _DIALECT = 'one SELECT in DuckDB\'s SQL; `headrace sql`, and "engine": "spark" o
 def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
     """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``."""
     ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    found: dict[str, Any] = orjson.loads(text)
+    try:
+        found: dict[str, Any] = orjson.loads(text)
+    except orjson.JSONDecodeError:  # it reads 1,024 levels, and DuckDB's parser has as many as 1,000 expressions
+        raise HeadraceError(
+            "sql.refused", "the statement has too many expressions inside each other",
+            why="a sum or a chain of || of some hundred parts is as deep as it is long",
+            next="put brackets around groups of its parts, or name some of them in a subquery",
+        ) from None  # fmt: skip
     if found["error"] and found["error_type"] == "parser":
         place = int(found.get("position") or 0)
         line = sql.count("\n", 0, place) + 1

@@ -147,9 +147,9 @@ class Mirror:
         deadline.check()
         return Moment(commit, contents, {})
 
-    def commit_by(self, time_us: int) -> int:
+    def commit_by(self, time_us: int, deadline: Deadline = NEVER) -> int:
         """See ``past.commit_by``."""
-        return past.commit_by(self._project, time_us)
+        return past.commit_by(self._project, time_us, deadline)
 
     @property
     def size(self) -> int:

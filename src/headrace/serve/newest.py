@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headrace.catalog.store import Catalog, StepRecord
 from headrace.log.read import LogReader
+from headrace.log.sealed import newest_first
 from headrace.model.errors import HeadraceError
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
@@ -23,15 +24,21 @@ def of_table(project_path: Path, table: str, after: int, before: int | None, lim
     """``{"commit", "source", "position", "committed_at", "changes", "more"}`` of the last ``limit`` transactions of
     commits between ``after`` and ``before`` (both left out) that change a table, newest first.
 
-    Changes as ``history.spelled`` gives them. Work: the log from the first of them on, up to ``before``.
+    Changes as ``history.spelled`` gives them. Work: the log from the first of them on, up to ``before``, but for those
+    of its segments that are known to have none (``log.sealed``).
     """
-    reader = history.reader_of(project_path)
-    upto, first = reader.end if before is None else min(reader.end, before - 1), max(after, reader.base.commit)
-    width, begin, commits = _WIDTH, upto, list[int]()
-    while begin > first and len(commits) < limit:
-        begin, end = max(first, begin - width), begin
-        commits = [each.commit for each in history.transactions(reader, begin, end, (table,))] + commits
-        width *= 4
+    reader, width, commits = history.reader_of(project_path), _WIDTH, list[int]()
+    end, first = reader.end if before is None else before - 1, max(after, reader.base.commit)
+    for bottom, top, sealed in newest_first(reader):
+        if top <= first or len(commits) >= limit:
+            break
+        if sealed is not None and table not in sealed.tables:
+            continue
+        begin = min(top, end)
+        while begin > max(bottom, first) and len(commits) < limit:
+            begin, upto = max(bottom, first, begin - width), begin
+            commits = [each.commit for each in history.transactions(reader, begin, upto, (table,))] + commits
+            width *= 4
     return of_commits(reader, table, reversed(commits[-limit:]))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
 from headrace.serve import snapshot
@@ -49,12 +50,12 @@ def contents(
         catalog.close()
 
 
-def commit_by(project_path: Path, time_us: int) -> int:
+def commit_by(project_path: Path, time_us: int, deadline: Deadline = NEVER) -> int:
     """The last commit with contents of its own that sources had committed by a time, in microseconds since the epoch.
 
-    Raises ``log.retained``.
+    Raises ``log.retained``, ``query.timeout``.
     """
-    wanted = commit_at(reader_of(project_path), time_us)
+    wanted = commit_at(reader_of(project_path), time_us, deadline)
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
     try:
         inside = _inside(catalog, wanted)

@@ -14,6 +14,8 @@ from headrace.formats import recorded
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.formats.types.json import nearest
 from headrace.log.read import LogReader, removed
+from headrace.log.sealed import newest_first
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -49,19 +51,26 @@ def known(project_path: Path, table: str) -> Relation:
     )
 
 
-def commit_at(reader: LogReader, time_us: int) -> int:
+def commit_at(reader: LogReader, time_us: int, deadline: Deadline = NEVER) -> int:
     """The last commit that its source committed at ``time_us`` (microseconds since the epoch) or before; 0: none.
 
-    Raises ``log.retained`` where it may be one that retention has removed.
+    Work: the heads of the frames since then, and once those of all that lie before them. Raises ``query.timeout``, and
+    ``log.retained`` where it may be one that retention has removed.
     """
+    for after, upto, sealed in newest_first(reader):
+        deadline.check()
+        if sealed is not None and sealed.earliest_us > time_us:
+            continue
+        last = 0
+        for ref, meta in reader.frames(after, upto):
+            if min(meta.committed_us) <= time_us:
+                last = ref.first + max(i for i, at in enumerate(meta.committed_us) if at <= time_us)
+        if last:
+            return last
     base = reader.base
-    last = base.commit if base.origin.committed_us <= time_us else 0
-    for ref, meta in reader.frames(base.commit, reader.end):
-        if min(meta.committed_us) <= time_us:
-            last = ref.first + max(i for i, at in enumerate(meta.committed_us) if at <= time_us)
-    if base.commit and not last:
+    if base.commit and base.origin.committed_us > time_us:
         raise removed(base, 0)
-    return last
+    return base.commit
 
 
 def contents(

@@ -9,6 +9,7 @@ import secrets
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from pygwire.messages import BackendKeyData, CancelRequest
@@ -21,9 +22,11 @@ from headrace.api.postgres.startup import Authenticate, Began, begin
 from headrace.api.postgres.wire import Gone, Malformed, Wire
 from headrace.model.definition import PsqlSettings
 from headrace.model.errors import HeadraceError
+from headrace.serve.places import Full, Places
 from headrace.serve.questions import Questions
 
 STARTING = 32  # connections that have not said who they are yet; more wait to be accepted
+OTHERS = 8  # one in so many connections is left for other tokens than the one that has the rest
 STOP_S = 5.0  # a connection has so long to end
 AGAIN_S = 0.1  # after the system had nothing left to take a connection with
 
@@ -53,6 +56,7 @@ class PostgresServer:
         self._threads: set[threading.Thread] = set()
         self._numbers = itertools.count(1)
         self._starting = threading.BoundedSemaphore(STARTING)
+        self._places = Places(settings.connections, settings.connections - settings.connections // OTHERS)
         self._stopping = False
 
     @property
@@ -155,21 +159,30 @@ class PostgresServer:
         assert self._defining is not None
         asker, parameters = began.asker, began.parameters
         session = Session(wire, self._read(), asker, parameters, number, self._folder, self._defining)
-        with self._lock:
-            if self._stopping:
-                raise HeadraceError("psql.stopped", "the server ends")
-            if len(self._sessions) >= self._settings.connections:
-                raise HeadraceError(
-                    "psql.busy", f"there are {self._settings.connections} connections, and no more are taken",
-                    next="end one, use a pool, or set psql.connections in headrace.yaml",
-                )  # fmt: skip
-            self._sessions[number] = (secret, session)
-        try:
-            session.greet(BackendKeyData(process_id=number, secret_key=secret))
-            session.serve()
-        finally:
+        with self._place(asker.principal().token or None):
             with self._lock:
-                del self._sessions[number]
+                if self._stopping:
+                    raise HeadraceError("psql.stopped", "the server ends")
+                self._sessions[number] = (secret, session)
+            try:
+                session.greet(BackendKeyData(process_id=number, secret_key=secret))
+                session.serve()
+            finally:
+                with self._lock:
+                    del self._sessions[number]
+
+    @contextlib.contextmanager
+    def _place(self, token: str | None) -> Iterator[None]:
+        """Of a connection. Raises ``psql.busy``."""
+        try:
+            with self._places.one(token):
+                yield
+        except Full as full:
+            many, whose = (self._places.of_one, " by this token") if full.of_one else (self._places.most, "")
+            raise HeadraceError(
+                "psql.busy", f"there are {many} connections{whose}, and no more are taken",
+                next="end one, use a pool, or set psql.connections in headrace.yaml",
+            ) from None  # fmt: skip
 
     def _read(self) -> Reader:
         with self._lock:

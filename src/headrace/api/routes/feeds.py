@@ -42,7 +42,7 @@ def transactions(
         int | None, Query(ge=1, description="Of a view: the version whose contents at `after` the reader has")
     ] = None,
 ) -> Response:
-    relation, before = project.questions.described(name), asked.before(project.path, at, before)
+    relation, before = project.questions.described(name), asked.before(project.questions, project.path, at, before)
     if relation.kind == "table":
         return answers.json(newest.of_table(project.path, relation.name, after, before, limit))
     return answers.json(newest.of_view(project.path, relation.name, after, before, limit, version))
@@ -62,6 +62,6 @@ def search(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
 ) -> Response:
     """At most a second or so is looked for: go on with `before` of the answer as the next one's, until it is null."""
-    relation, before = project.questions.described(name), asked.before(project.path, at, before)
+    relation, before = project.questions.described(name), asked.before(project.questions, project.path, at, before)
     look = looked_through.of_view if relation.kind == "view" else looked_through.of_table
     return answers.json(asdict(look(project.path, relation.name, q, before, limit, SECONDS)))

@@ -95,8 +95,8 @@ def matches(
     stored = searches.find(project.path, query)
     relation = project.questions.described(stored.view)
     deadline = Deadline.after(few.seconds(project.questions))
-    with few.of_few():
-        as_of = asked.at(project.questions.mirror, at)
+    with few.of_few(who.token):
+        as_of = asked.at(project.questions, at)
         commit, schema, found = watched.matched(project.path, relation.name, stored, as_of, deadline)
         told = watched.changes(Room().take(found, limit))
         return answers.json({

@@ -88,8 +88,8 @@ def rows(
     question = asked.rows(pairs, limits.rows, offset)
     if at is None:
         _brought(project, name)
-    with few.of_few() if limit > PAGE_ROWS or at is not None else nullcontext():
-        found = project.questions.rows(name, question, asked.at(project.questions.mirror, at), limits)
+    with few.of_few(who.token) if limit > PAGE_ROWS or at is not None else nullcontext():
+        found = project.questions.rows(name, question, asked.at(project.questions, at), limits)
         return answers.table(_told(who, found), format)
 
 
@@ -124,22 +124,22 @@ def series(
     limits = _limits(project, limit, format)
     if at is None:
         _brought(project, name)
-    with few.of_few():
-        found = project.questions.series(name, question, filters, asked.at(project.questions.mirror, at), limits)
+    with few.of_few(who.token):
+        found = project.questions.series(name, question, filters, asked.at(project.questions, at), limits)
         return answers.table(_told(who, found), format)
 
 
 @router.get("/views/{name}/row", responses={200: {"model": shapes.Row}}, summary="The row with a key")
-def row(pairs: asked.Pairs, project: Project, name: Name, at: At = None) -> Response:
+def row(who: Who, pairs: asked.Pairs, project: Project, name: Name, at: At = None) -> Response:
     """The key's columns are the parameters: `?id=7`; one of them may be called `at`."""
     key, relation = dict(pairs), project.questions.described(name)
     as_of = None
     if "at" not in relation.key:
         key.pop("at", None)
-        as_of = asked.at(project.questions.mirror, at)
+        as_of = asked.at(project.questions, at)
     if as_of is None:
         _brought(project, name)
-    with few.of_few() if as_of is not None else nullcontext():
+    with few.of_few(who.token) if as_of is not None else nullcontext():
         found = project.questions.row(name, key, as_of, Deadline.after(few.seconds(project.questions)))
     if not found.table.num_rows:
         spelled = ", ".join(f"{column} = {value}" for column, value in key.items())
@@ -188,10 +188,10 @@ def sql(who: Who, project: Project, question: Asked) -> Response:
     limits = _limits(project, question.limit, question.format, question.seconds)
     if question.engine == "spark":
         who.require(None)  # it says nothing of what it read
-        with few.of_few():
+        with few.of_few(who.token):
             return answers.json(_by_spark(project, question, limits))
-    with few.of_few():
-        at = asked.at(project.questions.mirror, question.at)
+    with few.of_few(who.token):
+        at = asked.at(project.questions, question.at)
         found = project.questions.ask(question.sql, question.parameters, limits, at, who.reaches)
         return answers.table(_told(who, found), question.format)
 

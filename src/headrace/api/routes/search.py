@@ -44,5 +44,5 @@ def search(
     look = partial(
         found, project.path, relation.name, q, limit, offset, columns=column, most_bytes=most, deadline=deadline
     )
-    hits = few.in_thread(look, deadline)
+    hits = few.in_thread(look, deadline, who.token)
     return answers.json(replace(hits, reason=who.principal.told(hits.reason)).as_dict())
