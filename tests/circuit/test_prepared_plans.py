@@ -166,6 +166,27 @@ def test_prepared_plans_write_what_plain_frames_write(
     assert prepared[0] != prepared[1] != prepared[2]
 
 
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+def test_a_step_that_was_planned_ahead_plans_nothing_and_writes_the_same(
+    spark: Any, compiled: Compiled, tmp_path: Path, wide: bool
+) -> None:
+    log, made = LogWriter(tmp_path / "log"), []
+    log.append(transactions(STEPS[0]))
+    written = []
+    for ahead in (True, False):
+        kept = Kept(tmp_path / f"{ahead}")
+        stepper = Stepper(spark, compiled.program, tmp_path / "log", kept, tmp_path / f"{ahead}", 2)
+        if ahead:
+            stepper.plan_ahead(set(TABLES), wide=wide)
+        before = set(stepper._prepared)
+        result = stepper.run(1, 0, log.end, wide=wide)
+        made.append(set(stepper._prepared) - before)
+        written.append(sorted((o.feed, o.rows, o.sums) for o in result.outputs))
+    log.close()
+    assert (made[0], bool(made[1])) == (set(), True)
+    assert written[0] == written[1]
+
+
 def described(folder: Path) -> Path:
     """A description for plans that read nothing of it."""
     path = folder / "step.json"

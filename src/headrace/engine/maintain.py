@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,18 @@ class Maintainer:
         result = self.take(number, self.frontier, upto, shape)
         self.kept.wait_for_merges()
         return result
+
+    def plan_ahead(self) -> None:
+        """Make the plans of the next step, as far as it is known: over what the log holds beyond the frontier or, where
+        tables have no rows yet, a large one over all of them. What goes wrong the step will tell."""
+        assert self.stepper is not None
+        upto, rows, _ = self.bounded(self.log.end) if self.log.end > self.frontier else (self.frontier, 0, 0)
+        refs = self.reader.refs(self.frontier, upto)
+        changed = {name for ref in refs for name, count in ref.rows.items() if count}
+        if not changed and not any(self.kept.runs.get(TABLE + name) for name in self.tables):
+            rows, changed = WIDE_ROWS, set(self.tables)
+        with suppress(Exception):
+            self.stepper.plan_ahead(changed, wide=rows >= WIDE_ROWS and self.settings.partitions > 1)
 
     def take(self, number: int, after: int, upto: int, shape: StepShape) -> Result:
         """Run a recorded step, and publish it with the views that come back in it.

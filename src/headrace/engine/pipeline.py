@@ -130,6 +130,7 @@ class Pipeline:
         with telling(self.folder), contextlib.ExitStack() as starting:
             self.prepare(starting)
             self.definitions.carry_out(self.project)
+            self.maintainer.plan_ahead()  # while the first Python workers start, and sources read
         self.maintainer.ticks.advance(())  # time has passed
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
         self._thread.start()

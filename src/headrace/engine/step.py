@@ -106,8 +106,7 @@ class Stepper:
     def at_once(self, changed: set[str], step: Step, name: str, result: Result) -> tuple[bool, Exception | None]:
         """All circuits in one job or two, if none needs more: (whether that was done, why it did not work)."""
         due = self.program.downstream(changed & {c.name for c in self.program.circuits})
-        parts = self.program.in_jobs(due) if self.frames.partitions > 1 else [due]
-        plans = [self.prepared(frozenset(part), "at once", partial(self.frames.at_once, part)) for part in parts]
+        plans = self.plans_at_once(due)
         feeds: dict[str, list[str]] = {}
         made = []
         for number, plan in enumerate(plans):
@@ -126,6 +125,11 @@ class Stepper:
             self.collect(rows, folder, result)
         return True, None
 
+    def plans_at_once(self, due: set[str]) -> list[Prepared | None]:
+        """Of the jobs, one or two, in which these circuits run all at once; None for what needs more."""
+        parts = self.program.in_jobs(due) if self.frames.partitions > 1 else [due]
+        return [self.prepared(frozenset(part), "at once", partial(self.frames.at_once, part)) for part in parts]
+
     def by_level(self, changed: set[str], step: Step, name: str, wide: bool, result: Result) -> None:
         """One job a level: tables, then shared sub-queries and views."""
         feeds: dict[str, list[str]] = {}
@@ -136,6 +140,15 @@ class Stepper:
                 continue
             for feed, path in self.job(active, here, f"{name}.{level}", wide, result):
                 feeds.setdefault(feed, []).append(path)
+
+    def plan_ahead(self, changed: set[str], *, wide: bool) -> None:
+        """Make the plans of a step that changes these tables, as far as can be told before it runs."""
+        due = self.program.downstream(changed & {c.name for c in self.program.circuits})
+        if not wide and all(self.plans_at_once(due)):
+            return
+        for circuits in self.program.levels:
+            if active := [c for c in circuits if c.name in due]:
+                self.planned(active, wide=wide)
 
     def due(self, circuit: Circuit, step: Step) -> bool:
         gate = self.frames.gate(circuit)
@@ -199,10 +212,7 @@ class Stepper:
 
     def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
         """Run circuits of one level together; on failure one by one, to know whose fault it is. (feed, file) made."""
-        plan = self.prepared(
-            frozenset(c.name for c in circuits), "wide" if wide else "narrow",
-            lambda: reduce(DataFrame.unionAll, [self.frames.frame(c, wide=wide) for c in circuits]),
-        )  # fmt: skip
+        plan = self.planned(circuits, wide=wide)
         assert plan is not None
         try:
             folder, rows = self.persisting(plan, step, name)
@@ -240,6 +250,13 @@ class Stepper:
             (result.refused if path.name.startswith(REFUSED) else result.runs).append(path)
         result.tally.add(folder)
         return [(file.circuit, file.path) for file in rows]
+
+    def planned(self, circuits: Sequence[Circuit], *, wide: bool) -> Prepared | None:
+        """The plan of circuits of one level in one job."""
+        return self.prepared(
+            frozenset(c.name for c in circuits), "wide" if wide else "narrow",
+            lambda: reduce(DataFrame.unionAll, [self.frames.frame(c, wide=wide) for c in circuits]),
+        )  # fmt: skip
 
     def prepared(self, names: frozenset[str], shape: str, made: Callable[[], DataFrame | None]) -> Prepared | None:
         """The plan of these circuits in this shape, made by ``made`` the first time; None when that makes none."""
