@@ -173,7 +173,7 @@ def test_collecting_deletes_only_what_nothing_needs(kept: Kept) -> None:
     output = kept.folder / "7.0" / "out:v@1~0~0~1.arrow"
     write_run(output, pa.table({"c0": ["x"], "_w": [1]}))
     left_over = written(kept.folder, 99, [(1, 1)])
-    kept.collect(durable, [str(output)])
+    kept.collect(durable, [str(output)]).result()
     assert all(Path(path).exists() for path in old)
     assert output.exists()
     assert not left_over.exists()
@@ -182,7 +182,7 @@ def test_collecting_deletes_only_what_nothing_needs(kept: Kept) -> None:
     both.update(later)
     assert contents(kept) == nonzero(both)
     newer = kept.checkpoint()
-    kept.collect(newer)
+    kept.collect(newer).result()
     assert not any(Path(path).exists() for path in old)
     assert not output.exists()
     assert contents(kept) == nonzero(both)

@@ -263,6 +263,11 @@ class Catalog(VersionTables):
         paths, sums = map(orjson.loads, rows[0]) if rows else ((), ())
         return [(self.found(path), sums[place] if place < len(sums) else "") for place, path in enumerate(paths)]
 
+    def first_step(self) -> int:
+        """The number of the first step that is kept; a large one where there is none."""
+        ((number,),) = self._rows("select min(number) from step")
+        return 1 << 62 if number is None else int(number)
+
     def forget_outputs(self, feed: str, upto_step: int) -> None:
         """Deltas that a base now holds."""
         with self.transaction():

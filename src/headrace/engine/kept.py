@@ -138,23 +138,25 @@ class Kept:
             self.runs = {name: [Run(*entry[:3]) for entry in entries] for name, entries in runs.items()}
             self._synced = {path: sums for entries in runs.values() for path, _, _, sums in map(_entry, entries)}
 
-    def collect(self, durable: dict[str, Any], also: Iterable[str] = ()) -> None:
-        """Delete run files that neither the checkpoint, nor the live state, nor ``also`` (feeds) names."""
+    def collect(self, durable: dict[str, Any], also: Iterable[str] = ()) -> Future[None]:
+        """Delete run files that neither the checkpoint, nor the live state, nor ``also`` (feeds) names.
+
+        These may be thousands, and go beside; what is not needed now never will be. The answer is there when they have.
+        """
         # What there is, then what is needed: a merge in between writes files that are not looked at.
-        there = {folder: list(folder.iterdir()) for folder in self.folder.iterdir() if folder.is_dir()}
+        there = {folder: _files(folder) for folder in self.folder.iterdir() if folder.is_dir()}
         needed = {entry[0] for entries in durable.values() for entry in entries} | set(also)
         with self._lock:
             needed |= {run.path for runs in self.runs.values() for run in runs} | self._coming
-        for folder, files in there.items():
-            left = 0
-            for file in files:
-                if str(file) in needed:
-                    left += 1
-                elif not file.name.startswith("."):
-                    file.unlink(missing_ok=True)
-            if left == 0 and folder.name != MERGED:
-                shutil.rmtree(folder, ignore_errors=True)
+        gone = [f for files in there.values() for f in files if str(f) not in needed and not f.name.startswith(".")]
+        empty = [
+            folder
+            for folder, files in there.items()
+            if folder.name != MERGED and not needed.intersection(map(str, files))
+        ]
+        deleted = self._writer.submit(_delete, gone, empty)
         self._synced = {path: sums for path, sums in self._synced.items() if path in needed}
+        return deleted
 
     @property
     def size(self) -> dict[str, tuple[int, int, int]]:
@@ -213,6 +215,21 @@ class Kept:
                 self.runs[name] = now[:start] + ([run] if run.rows else []) + now[len(runs) :]
             self._coming.discard(str(path))
         return run
+
+
+def _files(folder: Path) -> list[Path]:
+    """Of a folder that may be on its way out."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _delete(files: Iterable[Path], folders: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_all(runs: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from headrace.engine.altered import Lost, altered, made_anew, rekeyed
 from headrace.engine.aside import Aside
 from headrace.engine.backfill import Back, Backfill, Bases, base_sums, circuits, sync_names
 from headrace.engine.clock import Ticks, with_clock
+from headrace.engine.compaction import Compactions
 from headrace.engine.compile import Compiled, columns
 from headrace.engine.counted import Counted
 from headrace.engine.disk import refusal
@@ -43,6 +44,7 @@ from headrace.model.pace import TOLD_S, Pace
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
 from headrace.serve import snapshot
+from headrace.serve.snapshot import PART
 from headrace.state.arrangement import MERGE_BYTES
 from headrace.state.phases import CATALOGUE, PUBLISH, phase, timed
 from headrace.state.run import checksums
@@ -72,6 +74,7 @@ class Maintainer:
         self.lost = Lost(catalog, self.reader)
         self.quarantine = Quarantine(folder, catalog, refuses, tell)
         self.ticks = Ticks(spark, log, self.kept, settings.clock_seconds)
+        self.compactions = Compactions(folder / "state", catalog)
         self.backfill = Backfill(spark, folder, catalog, self.kept, settings, counting)
         self.aside = Aside(folder, catalog, self.kept, tell, WIDE_ROWS)
         self.program = Program(())
@@ -412,10 +415,10 @@ class Maintainer:
     # -- housekeeping ---------------------------------------------------------------------------------------
 
     def compact(self, feed: str) -> list[str]:
-        """Make a feed's contents its base; returns the base's files."""
+        """Make a feed's contents its base, with each row once; returns the base's files."""
         paths, _ = snapshot.files(self.catalog, feed, self.number)
         base = self.catalog.base(feed)
-        if base is not None and paths == base[2]:
+        if base is not None and paths == base[2] and not any(Path(path).name.startswith(PART) for path in paths):
             return paths
         if not paths:
             return []
@@ -429,19 +432,26 @@ class Maintainer:
         """In its time: failed views tried again, a checkpoint, feeds with many deltas compacted, old files deleted."""
         if self.frontier >= self.log.end and any(self.failures.due(name) for name in self.failures.known):
             self.mark("retry")  # the step over it does
+        self.compactions.put()
         if self.durable.go_on(self.number) and self.durable.due:
+            self.compact_feeds()
             self.clean()
 
     def checkpoint(self) -> None:
         """Make the state durable as it is after the last step, and delete what nobody needs."""
         self.durable.save(self.number)
+        self.compact_feeds()
+        self.compactions.put(all_of_them=True)
         self.clean()
 
-    def clean(self) -> None:
+    def compact_feeds(self) -> None:
+        """Begin to make new bases of feeds with many deltas."""
         for compiled in self.views.values():
             base = self.catalog.base(compiled.feed)
             if len(self.catalog.outputs(base[0] if base else -1, self.number, compiled.feed)) > COMPACT_FILES:
-                self.compact(compiled.feed)
+                self.compactions.begin(compiled.feed, self.number, self.frontier)
+
+    def clean(self) -> None:
         self.aside.keep_only({n: r.schema.version for n, r in self.catalog.views().items()}, self.durable.step)
         self.forget()
         self.durable.cleaned()
@@ -454,7 +464,7 @@ class Maintainer:
         with self.lock:
             for pinned in self.pins.values():
                 also |= pinned
-        self.kept.collect(self.durable.runs, also)
+        self.kept.collect(self.durable.runs, also | self.compactions.files)
 
     def pin(self, names: list[str]) -> tuple[int, int, dict[str, list[str]]]:
         """(ticket, commit, files) of tables and views at the frontier; the files stay until ``unpin``."""
@@ -479,4 +489,5 @@ class Maintainer:
             self.pins.pop(ticket, None)
 
     def close(self) -> None:
+        self.compactions.close()
         self.kept.close()

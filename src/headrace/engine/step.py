@@ -39,7 +39,9 @@ from headrace.state.run import write_run
 PREPARED_MAX = 64
 RUNS_AGAIN = "step %s runs again: a Python worker has ended"
 _log = logging.getLogger(__name__)
-_runs = count()  # runs of a step and first steps: two views may start the same circuit in one step
+# Of runs of a step and first steps: two views may start the same circuit in one step. No process gives the folders of
+# its runs names that one before has given: what that left behind may be on its way out.
+_runs = count(time.time_ns() // 1_000)
 
 
 class CircuitFailed(Exception):

@@ -118,7 +118,7 @@ class Mirror:
             if last is None or record is None or held is None or held.feed != record.feed:
                 return None
             if held.upto != last.number:
-                if not _start(catalog, held.feed) <= held.upto <= last.number:
+                if not _goes_on(catalog, held, last.number):
                     return None  # it is read anew, from its base
                 rows = sum(output.rows for output in catalog.outputs(held.upto, last.number, held.feed))
                 if rows > ROWS_AT_HAND:
@@ -218,27 +218,43 @@ def _stale(records: Iterable[ViewRecord]) -> dict[str, str]:
     return {record.schema.name: record.reason for record in records if record.state != "live"}
 
 
-def _start(catalog: Catalog, feed: str) -> int:
-    """The step from which on a view version's deltas are there for sure: that of its base."""
-    base = catalog.base(feed)
-    return base[0] if base else -1
+def _goes_on(catalog: Catalog, held: _Held, number: int) -> bool:
+    """Whether all deltas are there that lead from what is held of a view version to a step.
+
+    For sure they are from its base on, and those of steps that are kept, if a base holds them already.
+    """
+    base = catalog.base(held.feed)
+    return min(base[0] if base else -1, catalog.first_step() - 1) <= held.upto <= number
 
 
 def _view(catalog: Catalog, record: ViewRecord, number: int, held: _Held | None) -> _Held:
     """A view at a step, from where it is held if that can be, else from its base."""
     if held is not None and held.feed == record.feed and held.upto == number:
         return held
-    start = _start(catalog, record.feed)
-    if held is None or held.feed != record.feed or not start <= held.upto <= number:
-        if start > number:
-            raise _Passed
-        rows = [open_run(path) for path in sound(catalog.base_files(record.feed), record.schema.name)]
-        held = _Held(record.feed, start, Contents.of(snapshot.stored(record, rows), record.schema.key), 0.0)
+    if held is None or held.feed != record.feed or not _goes_on(catalog, held, number):
+        held = _from_base(catalog, record, number)
     outputs = catalog.outputs(held.upto, number, record.feed)
+    if not _goes_on(catalog, held, number):
+        raise _Passed  # some of them may have been forgotten meanwhile
     if not outputs:
         return replace(held, upto=number)
     delta = snapshot.delta(record, sound(((o.path, o.sums) for o in outputs), record.schema.name))
     return replace(held, upto=number, contents=held.contents.after(delta))
+
+
+def _from_base(catalog: Catalog, record: ViewRecord, number: int) -> _Held:
+    """What a view version's base holds. Raises ``_Passed`` where that is of a later step than ``number``."""
+    base, files = catalog.base(record.feed), sound(catalog.base_files(record.feed), record.schema.name)
+    start = base[0] if base else -1
+    if start > number or (base is not None and files != base[2]):
+        raise _Passed
+    tables = [(snapshot.stored(record, [open_run(path)]), Path(path).name.startswith(snapshot.PART)) for path in files]
+    whole = [rows for rows, changes in tables if not changes] or [snapshot.stored(record, [])]
+    contents = Contents.of(pa.concat_tables(whole), record.schema.key)
+    for rows, changes in tables:
+        if changes:
+            contents = contents.after(rows)
+    return _Held(record.feed, start, contents, 0.0)
 
 
 def _table(project: Path, relation: Relation, commit: int, held: _Held | None) -> _Held:

@@ -26,6 +26,7 @@ from headrace.state.rows import consolidate
 from headrace.state.run import copies, open_run
 
 STATE = ".headrace"
+PART = "part:"  # how the name of a base's file begins that changes the rows of those before it
 INSTANT = "_i"  # of output files: the ordinal of a transaction in its step
 POLL_S = 0.05
 Shared = WeakValueDictionary[tuple[str, int], Contents]  # (feed, commit) -> what somebody who follows it holds
