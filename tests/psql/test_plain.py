@@ -31,7 +31,7 @@ PLAIN: list[tuple[str, Sequence[Any]]] = [
     ("SELECT id FROM sums WHERE id = ANY($1) UNION ALL SELECT x FROM (VALUES (1), (2)) v(x) EXCEPT SELECT 3 ORDER BY 1", ([1, 2],)),
     ("SELECT to_char(t, 'YYYY-MM') AS month, CASE WHEN n > 1 THEN 'many' ELSE 'few' END, CAST(n AS VARCHAR) FROM sums", ()),
     ("SELECT ARRAY[1, 2], numbers[1], unnest(numbers), replace(label, '-', '') FROM sums", ()),
-    ("SELECT x FROM generate_series(1, 100) g(x)", ()),
+    ("SELECT generate_series(1, 100), d, x FROM generate_series('2024-01-01'::date, now(), '1 day') g(d), range(n) r(x)", ()),
     ("SELECT " + ", ".join(f"c{n}" for n in range(200)) + " FROM sums", ()),
 ]  # fmt: skip
 
@@ -54,7 +54,7 @@ APART: list[tuple[str, Sequence[Any]]] = [
         "count(DISTINCT n) OVER ()", "to_json(label)",
     )
 ] + [
-    ("SELECT * FROM range(3)", ()), ("SELECT * FROM duckdb_functions()", ()), ("SELECT * FROM sums TABLESAMPLE 5", ()),
+    ("SELECT * FROM repeat_row(1)", ()), ("SELECT * FROM duckdb_functions()", ()), ("SELECT * FROM sums TABLESAMPLE 5", ()),
     ("SELECT * FROM sums POSITIONAL JOIN sums b", ()), ("DESCRIBE sums", ()),
     ("SELECT count(*) FROM sums GROUP BY CUBE (a, b, c, d, e)", ()),
     ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r", ()),

@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-BYTES_MAX = 20_000  # that one row makes, values in the making counted; DuckDB has 2,048 rows in hand, a client 8,192
+BYTES_MAX = 16 << 10  # that one row makes, values in the making counted; DuckDB has 2,048 rows in hand at a time
+CATALOGUE_BYTES_MAX = 40_000  # of a row of the catalogue, of which there are few
 COLUMN_BYTES = 16  # of a value that is read
 RELATION_BYTES = 10 * COLUMN_BYTES  # of a row that is read
-WRITTEN = 4  # so often a macro of catalogue.sql writes an argument, at most
+WRITTEN = 4  # so often a macro of catalogue.sql that names an object writes an argument, at most
 GROUPED = 16  # sets of columns that are grouped by at once
 SERIES = 1_000  # numbers of a series
 WILDCARDS = 2  # of a pattern: with each more the time to match it is multiplied
@@ -55,17 +56,17 @@ ADDING = frozenset(
     # of the connection
     "acldefault aclexplode col_description current_catalog current_database current_role current_schema current_schemas "
     "current_setting current_user format format_type obj_description quote_ident quote_literal quote_nullable "
-    "row_security_active session_user set_config shobj_description txid_current typeof user version".split()
+    "getdatabaseencoding row_security_active session_user set_config shobj_description txid_current typeof user version".split()
 )
 _NAMING = ("to_reg", "headrace_")  # how macros of catalogue.sql begin that write an argument more than once
 _CATALOGUE = ("pg_", "has_", "information_schema__pg_", *_NAMING)
 _MATCHING = frozenset("~~ !~~ ~~* !~~* like_escape ilike_escape not_like_escape not_ilike_escape".split())
 # One that is put in for each of those of another argument.
-_MULTIPLYING = frozenset("array_to_string concat_ws replace".split())
+_MULTIPLYING = ("concat_ws", "replace")
 # Macros of catalogue.sql that write an argument more than once, and how often.
 _MACROS = {
-    **dict.fromkeys(("format_type", "quote_ident", "quote_literal", "quote_nullable", "to_char"), WRITTEN),
-    "pg_size_pretty": 9, "width_bucket": 6,
+    "format_type": 4, "pg_size_pretty": 9, "quote_ident": 3, "quote_literal": 2, "quote_nullable": 2, "to_char": 3,
+    "width_bucket": 6,
 }  # fmt: skip
 # Asked of the catalogue alone, whose values are short: lists and texts of all rows, which DuckDB counts.
 OF_CATALOGUE = frozenset(
@@ -102,7 +103,7 @@ class _Sizes:
     """One walk over a statement: how many bytes each value has, and all together."""
 
     def __init__(self, parameters: Sequence[Any], catalogue: bool) -> None:
-        self._parameters, self._left = parameters, BYTES_MAX
+        self._parameters, self._left = parameters, CATALOGUE_BYTES_MAX if catalogue else BYTES_MAX
         self._named = ADDING | OF_CATALOGUE if catalogue else ADDING
 
     def query(self, node: Part, known: Mapping[str, Sizes], outer: Sizes) -> Sizes:
@@ -131,13 +132,13 @@ class _Sizes:
         for place in node["select_list"]:
             if place["class"] == "STAR":
                 given, size = _merged(given, self._star(place, source)), source.get("*", 0)
+                self._count(size)
             else:
                 size = self._value(place, seen, known)
                 name = place["alias"].lower() or _name(place)
                 given[name] = max(given.get(name, 0), size)
                 if place["alias"]:  # it stands for this in what follows
                     seen = {**seen, name: max(seen.get(name, 0), size)}
-            self._count(size)
             total += size
         self._values([node["where_clause"], node["having"], node["qualify"], *node["group_expressions"]], seen, known)
         return {**given, "*": total}, _merged(seen, {**given, "*": 0})
@@ -181,12 +182,19 @@ class _Sizes:
             rows = [sum(self._values(row, outer, known)) for row in source["values"]]
             found = {"": max(rows), "*": max(rows)}
         elif kind == "TABLE_FUNCTION":
-            size = self._value(source["function"], outer, known)
+            size = self._rows(source["function"], outer, known)
             found = {"": size, "*": RELATION_BYTES + size}
         else:
             raise _Beyond
         self._count(found.get("*", 0))
         return _renamed(found, source.get("column_name_alias") or ())
+
+    def _rows(self, function: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
+        """Of one that is called in FROM; a series is counted there as it comes, and never a list."""
+        if function["function_name"].lower() not in ("range", "generate_series"):
+            return self._value(function, seen, known)
+        self._values([each["expression"] for each in function["arguments"]], seen, known)
+        return COLUMN_BYTES
 
     def _values(self, parts: Iterable[Part | None], seen: Sizes, known: Mapping[str, Sizes]) -> list[int]:
         return [self._value(part, seen, known) for part in parts if part is not None]
@@ -218,8 +226,7 @@ class _Sizes:
         return 1 + len(str(part.get("literal", {}).get("text", "")))
 
     def _parameter(self, part: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
-        named = part["identifier"]
-        bound = dict(enumerate(self._parameters, 1)).get(int(named)) if named.isdecimal() else None
+        bound = self._bound(part)
         return COLUMN_BYTES + (len(str(bound)) if isinstance(bound, str | bytes | list) else 0)
 
     def _cast(self, part: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
@@ -237,7 +244,9 @@ class _Sizes:
         return 1
 
     def _case(self, part: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
-        self._values([check["when_expr"] for check in part["case_checks"]], seen, known)
+        once = [part["else_expr"]]  # of `CASE WHEN x IS NULL THEN ... ELSE x END`, as ARRAY(SELECT ...) is parsed
+        whens = [check["when_expr"] for check in part["case_checks"]]
+        self._values([when for when in whens if when.get("children") != once], seen, known)
         results = [check["then_expr"] for check in part["case_checks"]]
         return max(self._values([*results, part["else_expr"]], seen, known))
 
@@ -277,26 +286,37 @@ class _Sizes:
             raise _Beyond
         if name in _MATCHING:
             self._values(arguments, seen, known)
-            return self._matched(arguments[1])
+            if self._wildcards(arguments[1]) > WILDCARDS:
+                raise _Beyond
+            return 1
         if name == "generate_series" and not all(map(_few, arguments)):
             raise _Beyond
         sizes = self._values(arguments, seen, known)
-        if name in _MULTIPLYING and (name in self._named or name not in OF_CATALOGUE):
+        if name in _MULTIPLYING:
             return math.prod(size + 1 for size in sizes)
+        if name == "array_to_string" and not (arguments[1]["class"] == "CONSTANT" and sizes[1] <= COLUMN_BYTES):
+            raise _Beyond  # it is put in for each element
         if not (name.startswith(_CATALOGUE) or name in self._named or name == "generate_series"):
             raise _Beyond
         if name in _ONE_OF_ARGUMENTS and len(arguments) > 1 + name.startswith("arg_"):
             raise _Beyond
         return COLUMN_BYTES + sum(sizes) * _written(name, len(arguments))
 
-    def _matched(self, pattern: Part) -> int:
-        """What LIKE gives."""
-        text = pattern.get("literal", {}).get("text")
-        if pattern["class"] == "PARAMETER" and pattern["identifier"].isdecimal():
-            text = dict(enumerate(self._parameters, 1)).get(int(pattern["identifier"])) or ""
-        if not isinstance(text, str) or text.count("%") > WILDCARDS:
+    def _wildcards(self, pattern: Part) -> int:
+        """Of a pattern that is written out, a parameter, or put together of such."""
+        if pattern["class"] == "CAST":
+            return self._wildcards(pattern["child"])
+        if pattern["class"] == "FUNCTION" and pattern["function_name"] == "||":
+            return sum(self._wildcards(each["expression"]) for each in pattern["arguments"])
+        if pattern["class"] == "PARAMETER":
+            return str(self._bound(pattern)).count("%")
+        if pattern["class"] != "CONSTANT":
             raise _Beyond
-        return 1
+        return str(pattern.get("literal", {}).get("text", "")).count("%")
+
+    def _bound(self, part: Part) -> Any:
+        """The value of a parameter; None: none yet."""
+        return dict(enumerate(self._parameters, 1)).get(int(part["identifier"])) if part["identifier"].isdecimal() else None
 
 
 _MEASURES: dict[str, Callable[[_Sizes, Part, Sizes, Mapping[str, Sizes]], int]] = {
@@ -319,6 +339,8 @@ def _written(name: str, count: int) -> int:
     """How often an argument of so many is written where a macro was, at most."""
     if name == "format":  # once more for each value, one within the other
         return 5 << max(count - 2, 0)
+    if name == "array_to_string":
+        return 2
     return _MACROS.get(name, WRITTEN if name.startswith(_NAMING) else 1)
 
 
