@@ -12,10 +12,9 @@ from pathlib import Path
 
 import psutil
 import psycopg
-import pytest
+from served_project import site
 
 from psql_project import Views, connect, serving
-from served_project import site
 
 GROWTH_BYTES = 100_000_000
 DOUBLED = "WITH a0 AS (SELECT 'x' || n AS s FROM sums)" + "".join(
@@ -70,7 +69,9 @@ def test_statements_of_gigabytes_take_nothing_of_the_process_that_serves(tmp_pat
                     assert len(ended) == 1 and ended[0].startswith(state.removesuffix(".*")), statement
                 every = list[str]()
                 threads = [
-                    threading.Thread(target=ask, args=(statement, every)) for statement in list(HUGE)[:2] for _ in range(10)
+                    threading.Thread(target=ask, args=(statement, every))
+                    for statement in list(HUGE)[:2]
+                    for _ in range(10)
                 ]
                 for thread in threads:
                     thread.start()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from test_like_postgresql import COLUMNS
@@ -130,6 +131,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PostgresSer
             "shop",
         )
         yield served, server
+        asking = [each for each in psutil.Process().children() if "headrace.serve.asking" in each.cmdline()]
+        assert not asking, "something of this is answered apart, and takes longer"
 
 
 def psql(command: str, host: str, port: int) -> tuple[str, str]:

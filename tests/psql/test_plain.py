@@ -30,7 +30,7 @@ PLAIN: list[tuple[str, Sequence[Any]]] = [
     ("SELECT id FROM sums s WHERE EXISTS (SELECT 1 FROM sums i WHERE i.id = s.id) AND label LIKE '%b%' OR label NOT ILIKE $1", ("x%y%",)),
     ("SELECT id FROM sums WHERE id = ANY($1) UNION ALL SELECT x FROM (VALUES (1), (2)) v(x) EXCEPT SELECT 3 ORDER BY 1", ([1, 2],)),
     ("SELECT to_char(t, 'YYYY-MM') AS month, CASE WHEN n > 1 THEN 'many' ELSE 'few' END, CAST(n AS VARCHAR) FROM sums", ()),
-    ("SELECT ARRAY[1, 2], numbers[1], unnest(numbers), replace(label, '-', '') FROM sums", ()),
+    ("SELECT ARRAY[1, 2], numbers[1], unnest(numbers), replace(label, '-', ''), label->>'$.a' FROM sums", ()),
     ("SELECT generate_series(1, 100), d, x FROM generate_series('2024-01-01'::date, now(), '1 day') g(d), range(n) r(x)", ()),
     ("SELECT " + ", ".join(f"c{n}" for n in range(200)) + " FROM sums", ()),
 ]  # fmt: skip
@@ -50,7 +50,7 @@ APART: list[tuple[str, Sequence[Any]]] = [
         "first(n ORDER BY n)", "regexp_replace(label, 'a', 'b')", "list_transform(numbers, lambda x: x)", "range(n)",
         "generate_series(1, 1000000000)", "generate_series(1, n)", "system.main.generate_series(1, 5)", "main.format('{}', 1)",
         "json_object('a', n)", "CAST(label AS JSON)", "CAST(label AS STRUCT(a INT))",
-        "label COLLATE nocase", "COLUMNS('.*')", "label LIKE '%a%a%a%'", "label LIKE other", "no_such(1)",
+        "label COLLATE nocase", "COLUMNS('.*')", "label LIKE '%a%a%a%'", "label LIKE other", "label GLOB '*a*a*a*b'", "label->'$..*'", "no_such(1)",
         "count(DISTINCT n) OVER ()", "to_json(label)",
     )
 ] + [

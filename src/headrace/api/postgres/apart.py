@@ -108,10 +108,12 @@ class Apart:
         if self._as_text != spelled(self.columns, forms):
             self._keep(self._asked(partial(rows, forms)), forms)
         for batch in self._batches:
-            while batch.num_rows:
-                count = max(fitting(batch, BATCH_BYTES), 1)
-                yield batch.slice(0, count)
-                batch = batch.slice(count)
+            sent = 0
+            while sent < batch.num_rows:
+                part = batch.slice(sent)
+                part = part.slice(0, max(fitting(part, BATCH_BYTES), 1))
+                sent += part.num_rows
+                yield part
 
     def plan(self) -> str:
         """How DuckDB would run it."""

@@ -1,4 +1,4 @@
-"""The SQL that is spoken here: DuckDB's, with PostgreSQL's meaning where both have a word, and PostgreSQL's catalogue."""
+"""The SQL that is spoken here: DuckDB's, with the meaning that PostgreSQL gives its words, and its catalogue."""
 
 from __future__ import annotations
 

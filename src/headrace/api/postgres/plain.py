@@ -24,43 +24,44 @@ WILDCARDS = 2  # of a pattern: with each more the time to match it is multiplied
 Part = Mapping[str, Any]
 Sizes = Mapping[str, int]  # bytes of columns by their names; "": of any other, "*": of all together
 
-# Their value has at most the bytes of their arguments together, or those of a number.
-ADDING = frozenset(
-    # operators
-    "+ - * / // % ^ ** & | << >> @ ! ~ ~~~ || ^@ -> ->> "
-    # numbers
-    "abs acos asin atan atan2 cbrt ceil ceiling cos cot degrees div even exp fdiv floor fmod gcd greatest isfinite isinf "
-    "isnan lcm least ln log log10 log2 mod nullif pi pow power radians random round sign sin sqrt tan trunc width_bucket xor "
-    # texts
-    "ascii bit_length btrim char_length character_length chr concat contains ends_with hash instr left len length lower "
-    "ltrim md5 octet_length ord position prefix regexp_full_match regexp_matches reverse right rtrim sha256 split_part "
-    "starts_with strlen strpos substr substring suffix trim unicode upper "
-    # moments
-    "age century clock_timestamp current_date current_localtime current_localtimestamp date_add date_bin date_diff "
-    "date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear decade "
-    "epoch epoch_ms epoch_ns epoch_us era get_current_timestamp hour isodow isoyear julian last_day make_date make_time "
-    "make_timestamp make_timestamptz microsecond millennium millisecond minute month monthname now quarter second "
-    "statement_timestamp time_bucket timezone to_char to_date to_days to_hours to_microseconds to_milliseconds to_minutes "
-    "to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp week weekday weekofyear "
-    "year yearweek "
-    # lists and structs
-    "array_contains array_extract array_has array_length array_lower array_ndims array_position array_slice array_upper "
-    "cardinality generate_subscripts list_contains list_extract list_has list_position list_slice list_value row "
-    "struct_extract struct_pack unnest "
-    # of groups of rows, each a number, or one of the values
-    "any_value arg_max arg_min avg bit_and bit_or bit_xor bool_and bool_or corr count count_star covar_pop covar_samp "
-    "first kurtosis last max min product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx "
-    "regr_sxy regr_syy skewness stddev stddev_pop stddev_samp sum var_pop var_samp variance "
-    # of windows
-    "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number "
-    # of the connection
-    "acldefault aclexplode col_description current_catalog current_database current_role current_schema current_schemas "
-    "current_setting current_user format format_type obj_description quote_ident quote_literal quote_nullable "
-    "getdatabaseencoding row_security_active session_user set_config shobj_description txid_current typeof user version".split()
-)
+# Their value has at most the bytes of their arguments together, or those of a number: operators; of numbers; of texts;
+# of moments; of lists and structs; of groups of rows, a number or one of the values; of windows; of the connection.
+_ADDING = """
++ - * / // % ^ ** & | << >> @ ! ~ || ^@ -> ->>
+
+abs acos asin atan atan2 cbrt ceil ceiling cos cot degrees div even exp fdiv floor fmod gcd greatest isfinite isinf
+isnan lcm least ln log log10 log2 mod nullif pi pow power radians random round sign sin sqrt tan trunc width_bucket
+xor
+
+ascii bit_length btrim char_length character_length chr concat contains ends_with hash instr left len length lower
+ltrim md5 octet_length ord position prefix regexp_full_match regexp_matches reverse right rtrim sha256 split_part
+starts_with strlen strpos substr substring suffix trim unicode upper
+
+age century clock_timestamp current_date current_localtime current_localtimestamp date_add date_bin date_diff
+date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear decade
+epoch epoch_ms epoch_ns epoch_us era get_current_timestamp hour isodow isoyear julian last_day make_date make_time
+make_timestamp make_timestamptz microsecond millennium millisecond minute month monthname now quarter second
+statement_timestamp time_bucket timezone to_char to_date to_days to_hours to_microseconds to_milliseconds to_minutes
+to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp week weekday weekofyear
+year yearweek
+
+array_contains array_extract array_has array_length array_lower array_ndims array_position array_slice array_upper
+cardinality generate_subscripts list_contains list_extract list_has list_position list_slice list_value row
+struct_extract struct_pack unnest
+
+any_value arg_max arg_min avg bit_and bit_or bit_xor bool_and bool_or corr count count_star covar_pop covar_samp
+first kurtosis last max min product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
+regr_sxy regr_syy skewness stddev stddev_pop stddev_samp sum var_pop var_samp variance
+
+cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
+
+acldefault aclexplode col_description current_catalog current_database current_role current_schema current_schemas
+current_setting current_user format format_type obj_description quote_ident quote_literal quote_nullable
+getdatabaseencoding row_security_active session_user set_config shobj_description txid_current typeof user version
+"""
 _NAMING = ("to_reg", "headrace_")  # how macros of catalogue.sql begin that write an argument more than once
 _CATALOGUE = ("pg_", "has_", "information_schema__pg_", *_NAMING)
-_MATCHING = frozenset("~~ !~~ ~~* !~~* like_escape ilike_escape not_like_escape not_ilike_escape".split())
+_MATCHING = ("~~", "!~~", "~~*", "!~~*", "like_escape", "ilike_escape", "not_like_escape", "not_ilike_escape")
 # One that is put in for each of those of another argument.
 _MULTIPLYING = ("concat_ws", "replace")
 # Macros of catalogue.sql that write an argument more than once, and how often.
@@ -69,16 +70,18 @@ _MACROS = {
     "width_bucket": 6,
 }  # fmt: skip
 # Asked of the catalogue alone, whose values are short: lists and texts of all rows, which DuckDB counts.
-OF_CATALOGUE = frozenset(
-    "array_agg array_remove array_to_string json_object list parse_ident regexp_replace string_agg string_to_array".split()
-)
+_OF_CATALOGUE = """
+array_agg array_remove array_to_string json_object list parse_ident regexp_replace string_agg string_to_array
+"""
 _ONE_OF_ARGUMENTS = ("arg_max", "arg_min", "max", "min")  # with one more they give a list of so many
-_SCALARS = frozenset(
-    "BIGINT BLOB BOOL BOOLEAN BPCHAR BYTEA CHAR DATE DECIMAL DOUBLE FLOAT FLOAT4 FLOAT8 HUGEINT INT INT1 INT2 INT4 INT8 "
-    "INTEGER INTERVAL NAME NUMERIC OID REAL SMALLINT STRING TEXT TIME TIMESTAMP TIMESTAMPTZ TINYINT UBIGINT UHUGEINT "
-    "UINTEGER USMALLINT UTINYINT UUID VARCHAR XID REGCLASS REGTYPE REGPROC REGPROCEDURE REGOPER REGOPERATOR REGROLE "
-    "REGCOLLATION REGCONFIG REGDICTIONARY REGNAMESPACE".split()
-) | {"TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+_SCALARS = """
+BIGINT BLOB BOOL BOOLEAN BPCHAR BYTEA CHAR DATE DECIMAL DOUBLE FLOAT FLOAT4 FLOAT8 HUGEINT INT INT1 INT2 INT4 INT8
+INTEGER INTERVAL NAME NUMERIC OID REAL SMALLINT STRING TEXT TIME TIMESTAMP TIMESTAMPTZ TINYINT UBIGINT UHUGEINT
+UINTEGER USMALLINT UTINYINT UUID VARCHAR XID REGCLASS REGTYPE REGPROC REGPROCEDURE REGOPER REGOPERATOR REGROLE
+REGCOLLATION REGCONFIG REGDICTIONARY REGNAMESPACE TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS
+"""
+ADDING, OF_CATALOGUE, SCALARS = (frozenset(names.split()) for names in (_ADDING, _OF_CATALOGUE, _SCALARS))
+ZONED = "TIMESTAMP WITH TIME ZONE"
 _VALUES = ("OPERATOR_COALESCE", "OPERATOR_NULLIF", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT",
            "ARRAY_CONSTRUCTOR")  # fmt: skip
 _TRUTHS = ("OPERATOR_NOT", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL", "COMPARE_IN", "COMPARE_NOT_IN")
@@ -234,7 +237,7 @@ class _Sizes:
         while kind and not named:  # of a list the type of its elements
             named = str(kind["type_name"]).upper()
             kind, named = (kind["children"][0], "") if named in ("LIST", "ARRAY") else ({}, named)
-        if named not in _SCALARS:
+        if named not in SCALARS and named != ZONED:
             raise _Beyond
         return COLUMN_BYTES + self._value(part["child"], seen, known)
 
@@ -286,9 +289,11 @@ class _Sizes:
             raise _Beyond
         if name in _MATCHING:
             self._values(arguments, seen, known)
-            if self._wildcards(arguments[1]) > WILDCARDS:
+            if self._count_in(arguments[1], "%") > WILDCARDS:
                 raise _Beyond
             return 1
+        if name in ("->", "->>") and self._count_in(arguments[1], "*"):  # parts of parts, each anew
+            raise _Beyond
         if name == "generate_series" and not all(map(_few, arguments)):
             raise _Beyond
         sizes = self._values(arguments, seen, known)
@@ -302,21 +307,25 @@ class _Sizes:
             raise _Beyond
         return COLUMN_BYTES + sum(sizes) * _written(name, len(arguments))
 
-    def _wildcards(self, pattern: Part) -> int:
-        """Of a pattern that is written out, a parameter, or put together of such."""
+    def _count_in(self, pattern: Part, sign: str) -> int:
+        """How often a pattern has it that is written out, a parameter, or put together of such."""
         if pattern["class"] == "CAST":
-            return self._wildcards(pattern["child"])
+            return self._count_in(pattern["child"], sign)
         if pattern["class"] == "FUNCTION" and pattern["function_name"] == "||":
-            return sum(self._wildcards(each["expression"]) for each in pattern["arguments"])
+            return sum(self._count_in(each["expression"], sign) for each in pattern["arguments"])
         if pattern["class"] == "PARAMETER":
-            return str(self._bound(pattern)).count("%")
+            return str(self._bound(pattern)).count(sign)
         if pattern["class"] != "CONSTANT":
             raise _Beyond
-        return str(pattern.get("literal", {}).get("text", "")).count("%")
+        return str(pattern.get("literal", {}).get("text", "")).count(sign)
 
     def _bound(self, part: Part) -> Any:
         """The value of a parameter; None: none yet."""
-        return dict(enumerate(self._parameters, 1)).get(int(part["identifier"])) if part["identifier"].isdecimal() else None
+        return (
+            dict(enumerate(self._parameters, 1)).get(int(part["identifier"]))
+            if part["identifier"].isdecimal()
+            else None
+        )
 
 
 _MEASURES: dict[str, Callable[[_Sizes, Part, Sizes, Mapping[str, Sizes]], int]] = {

@@ -124,7 +124,7 @@ class Session:
 
     def _simple(self, text: str) -> None:
         try:
-            found = lexer.split(text)
+            found = statements.split(text)
             if not found:
                 self._wire.write(EmptyQueryResponse())
             for tokens in found:
@@ -149,7 +149,7 @@ class Session:
             self._send(portal, 0)
 
     def _parse(self, message: Parse) -> None:
-        found = lexer.split(message.query)
+        found = statements.split(message.query)
         if len(found) > 1:
             raise HeadraceError(
                 "sql.syntax", "a prepared statement is one statement", next=f"prepare each of the {len(found)}"

@@ -101,7 +101,7 @@ def _of_binary(column: pa.Array, kind: PostgresType) -> Values:
         return _fixed(column, (_integers(us, pa.int64()) - _EPOCH_US).astype(">i8"))
     if kind == types.TIME:
         return _fixed(column, _integers(column.cast(pa.time64("us")), pa.int64()).astype(">i8"))
-    if kind.short == "numeric" or kind == types.INTERVAL or kind == types.UUID or kind.element is not None:
+    if kind.short == "numeric" or kind in (types.INTERVAL, types.UUID) or kind.element is not None:
         return of_texts(pa.array([_one(value, kind) for value in _python(column, kind)], pa.binary()))
     if kind == types.JSONB:
         return of_texts(pc.binary_join_element_wise(pa.scalar("\x01"), column.cast(pa.string()), ""))
