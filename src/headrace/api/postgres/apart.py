@@ -15,12 +15,11 @@ from weakref import WeakSet
 import duckdb
 import pyarrow as pa
 
-from headrace.api.postgres.result import BATCH_BYTES, Result, ResultColumn, each, spelled
+from headrace.api.postgres.result import Result, ResultColumn, each, spelled
 from headrace.api.postgres.rewrite import Rewritten
 from headrace.model import bounds
 from headrace.serve.asking import Answered, Asked, Runs
 from headrace.serve.database import parsed
-from headrace.serve.fitting import fitting
 
 BYTES_MAX = 256 << 20  # of an answer's columns, as over HTTP in Arrow
 
@@ -107,13 +106,7 @@ class Apart:
         """The rows in parts, asked for anew where they were not, or in other forms."""
         if self._as_text != spelled(self.columns, forms):
             self._keep(self._asked(partial(rows, forms)), forms)
-        for batch in self._batches:
-            sent = 0
-            while sent < batch.num_rows:
-                part = batch.slice(sent)
-                part = part.slice(0, max(fitting(part, BATCH_BYTES), 1))
-                sent += part.num_rows
-                yield part
+        yield from self._batches
 
     def plan(self) -> str:
         """How DuckDB would run it."""

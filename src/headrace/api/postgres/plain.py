@@ -91,15 +91,13 @@ class _Beyond(Exception):
     """It is not plain."""
 
 
-def plain(statement: Part, parameters: Sequence[Any] = (), *, catalogue: bool = False) -> int | None:
-    """The bytes of a row of a parsed SELECT where what it reads has short values; None: it is not plain.
-
-    ``catalogue``: it reads nothing else.
-    """
+def plain(statement: Part, parameters: Sequence[Any] = (), *, catalogue: bool = False) -> bool:
+    """Whether a parsed SELECT is. ``catalogue``: it reads nothing else."""
     try:
-        return _Sizes(parameters, catalogue).query(statement["node"], {}, {})["*"]
+        _Sizes(parameters, catalogue).query(statement["node"], {}, {})
     except _Beyond:
-        return None
+        return False
+    return True
 
 
 class _Sizes:

@@ -122,12 +122,11 @@ class Transaction:
             wanted = [known[name] for name in sorted(read) if name in known]
             if not query.catalogue and (left := sorted(read - defined - known.keys())):
                 raise unknown(left[0], known)
-            size = plain(statement, parameters, catalogue=query.catalogue and not wanted)
-            if size is None:
+            if not plain(statement, parameters, catalogue=query.catalogue and not wanted):
                 connection.close()
                 return self._apart(query, parameters, runs, forms, wanted)
             self._provide(connection, statement, query, parameters, wanted, whole=bool(read & defined))
-            return Result(connection, query, parameters, statement, [each.name for each in wanted], size)
+            return Result(connection, query, parameters, statement, [each.name for each in wanted])
         except BaseException:
             connection.close()
             raise

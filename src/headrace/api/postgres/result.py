@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ from headrace.api.postgres.rewrite import Rewritten
 from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.duckdb import compose
 from headrace.model.errors import HeadraceError
+from headrace.serve.fitting import fitting
 
-BATCH_ROWS = 8_192  # of a result are fetched and sent at a time
-BATCH_BYTES = 4 << 20  # of what its statement itself makes of a row
+FETCHED_ROWS = 64  # of a result are taken from DuckDB at a time, however large they are
+BATCH_ROWS, BATCH_BYTES = 8_192, 4 << 20  # are sent at a time: so many rows, or as many as have so many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class ResultColumn:
 
 class Result:
     """A SELECT that can be fetched; ``columns``, and the views and tables it ``reads``, are known before it runs.
-    ``close`` frees what it holds. ``size``: bytes of a row, where what is read has short values.
+    ``close`` frees what it holds.
     """
 
     def __init__(
@@ -38,10 +39,8 @@ class Result:
         parameters: Sequence[Any],
         statement: Mapping[str, Any],
         read: Collection[str],
-        size: int = 0,
     ) -> None:
         self._connection, self.reads = connection, read
-        self._most = min(BATCH_ROWS, BATCH_BYTES // max(size, 1) + 1)
         self._relation = self._asked(query.sql, parameters)
         kinds = [types.of_duckdb(kind) for kind in self._relation.types]
         if query.catalogue and not read:
@@ -57,8 +56,7 @@ class Result:
             relation = self._asked(self._with_texts(as_text), self._parameters)
         if not self.columns:
             return iter(())
-        reader = relation.to_arrow_reader(self._most)
-        return (batch for batch in reader if batch.num_rows)
+        return _parts(relation.to_arrow_reader(FETCHED_ROWS))
 
     def plan(self) -> str:
         """How DuckDB would run it."""
@@ -90,6 +88,28 @@ class Result:
             "SELECT {shown} FROM ({query}\n) AS result({places})",
             shown=", ".join(shown), query=self._sql, places=", ".join(places),
         )  # fmt: skip
+
+
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, as many at once as are sent at once."""
+    kept, rows, size = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        kept.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield from _cut(pa.concat_batches(kept), size)
+            kept, rows, size = [], 0, 0
+    if rows:
+        yield from _cut(pa.concat_batches(kept), size)
+
+
+def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """One of so many bytes in pieces, each of one row at least."""
+    while size > 2 * BATCH_BYTES and batch.num_rows > 1:
+        piece = batch.slice(0, max(fitting(batch, BATCH_BYTES), 1))
+        yield piece
+        batch, size = batch.slice(piece.num_rows), size - piece.nbytes
+    yield batch
 
 
 def each(forms: Sequence[int], count: int) -> list[int]:

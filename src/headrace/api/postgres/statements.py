@@ -11,7 +11,7 @@ from headrace.sql.definitions import Change, Look
 from headrace.sql.lexer import Token
 from headrace.sql.words import Words
 
-TEXT_CHARS = 1_000_000  # of statements that come at once: each word of them takes a hundred bytes
+TEXT_CHARS = 2_000_000  # of statements that come at once: for each sign of them some bytes are taken
 QUERIES = ("select", "with", "values", "table", "from", "(", "describe", "summarize")
 _WRITES = (
     "insert", "update", "delete", "merge", "truncate", "grant", "revoke", "comment",
