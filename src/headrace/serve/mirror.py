@@ -82,12 +82,14 @@ class Mirror:
     ) -> Moment:
         """These relations at the frontier, or as of a commit: one that is past is read anew.
 
-        ``deadline``: of reading what is past, and of waiting for another thread; what is read to be kept comes to its
+        ``deadline``: of reading as of a commit, and of waiting for another thread; what is read to be kept comes to its
         end. Raises ``view.unknown``, ``source.no_table``, ``state.corrupt``, ``query.timeout``; of the past
         ``view.not_at``, ``log.retained``.
         """
-        if at is not None and at != self._newest():
-            return self._past(views, tables, at, deadline)
+        if at is not None:
+            deadline.check()
+            if at != self._newest():
+                return self._past(views, tables, at, deadline)
         for attempt in range(snapshot.ATTEMPTS):
             try:
                 moment = self._taken(views, tables, deadline)
