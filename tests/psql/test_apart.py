@@ -135,6 +135,10 @@ def test_rows_from_apart_are_fetched_as_any_others(connection: psycopg.Connectio
     )
     large = connection.execute("SELECT repeat('a', 9000000), id FROM sums WHERE id < 2 ORDER BY id").fetchall()
     assert large == [("a" * 9_000_000, 0), ("a" * 9_000_000, 1)]
+    mixed = connection.execute(
+        "SELECT CASE WHEN id % 3 > 0 THEN repeat('é', id * 100) END FROM sums WHERE id < 50 ORDER BY id"
+    )
+    assert mixed.fetchall() == [("é" * i * 100 if i % 3 else None,) for i in range(50)]
     long = "SELECT id FROM sums WHERE id IN (" + ", ".join(map(str, range(0, COUNT, 2))) + ") ORDER BY id"
     assert connection.execute(long.encode()).fetchall() == [(i,) for i in range(0, COUNT, 2)]
 
@@ -179,6 +183,8 @@ def test_an_answer_has_an_end_and_all_that_wait_have_one_together(
     statement = "SELECT repeat('x', 1000) FROM sums"
     with pytest.raises(psycopg.errors.ProgramLimitExceeded, match=r"more than 256 MiB"):
         connection.execute("SELECT repeat('x', 15000) FROM sums")
+    with pytest.raises(psycopg.errors.OutOfMemory):
+        connection.execute(("SELECT 1" + ", 1" * 250_000).encode())
     reader = served._reader
     assert reader is not None
     monkeypatch.setattr(reader, "held", apart.Held(30 << 20))

@@ -127,7 +127,7 @@ _DIALECT = 'one SELECT in DuckDB\'s SQL; `headrace sql`, and "engine": "spark" o
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``."""
+    """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``, ``query.memory``."""
     ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     found: dict[str, Any] = orjson.loads(text)
     if found["error"] and found["error_type"] == "parser":
@@ -135,6 +135,8 @@ def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
         line = sql.count("\n", 0, place) + 1
         column = place - sql.rfind("\n", 0, place)
         raise HeadraceError("sql.syntax", found["error_message"], where=f"line {line}, column {column}", next=_DIALECT)
+    if found["error"] and found["error_type"] == "out of memory":
+        raise bounds.memory(found["error_message"])
     if found["error"] or len(found["statements"]) != 1:
         raise HeadraceError(
             "sql.refused", "only one SELECT can be asked" if sql.strip() else "there is no SQL text",
