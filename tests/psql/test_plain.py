@@ -100,12 +100,17 @@ def test_what_makes_much_of_little_is_not(connection: Any, sql: str, parameters:
 
 def test_what_clients_ask_of_the_catalogue_is_plain(connection: Any) -> None:
     """But not what asks for more of it than they do."""
+    rows = {"pg_class": 20, "pg_attribute": 200, "pg_constraint": 10, "pg_index": 10, "pg_roles": 1, "pg_settings": 30}
     texts = Path(__file__).with_name("clients.sql").read_text().split("\n\n")[1:]
     for client, _, sql in (text.partition("\n") for text in texts):
-        if not sql.startswith("SHOW"):
-            assert plain(parsed(connection, asked(sql).sql), catalogue=True), client
+        if not sql.startswith("SHOW") and "array_agg" not in sql:  # of joined relations
+            assert plain(parsed(connection, asked(sql).sql), (), rows), client
     for sql in (
         "SELECT repeat(relname, 1000000) FROM pg_class", doubled(32).replace("'x'", "(SELECT max(relname) FROM pg_class)"),
         "SELECT replace(relname, 'a', '" + "x" * 2_000 + "') FROM pg_class", "SELECT generate_series(1, oid) FROM pg_class",
+        "SELECT array_agg(relname) OVER () FROM pg_class", "SELECT string_agg(a.attname, '') FROM pg_attribute a, pg_attribute b",
+        "SELECT oid FROM pg_class ORDER BY (WITH a AS (SELECT " + " || ".join(["relname"] * 40) + " AS s FROM pg_type) SELECT "
+        + " || ".join(["s"] * 40) + " FROM a)",
+        "SELECT array(SELECT s FROM (SELECT unnest(array(SELECT relname FROM pg_class)) AS s FROM pg_class))",
     ):  # fmt: skip
-        assert not plain(parsed(connection, asked(sql).sql), catalogue=True), sql
+        assert not plain(parsed(connection, asked(sql).sql), (), rows), sql

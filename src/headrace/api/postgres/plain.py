@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headrace.api.postgres.catalogue import without_rows
+
 BYTES_MAX = 16 << 10  # that one row makes, values in the making counted; DuckDB has 2,048 rows in hand at a time
 CATALOGUE_BYTES_MAX = 40_000  # of a row of the catalogue, of which there are few
 COLUMN_BYTES = 16  # of a value that is read
@@ -19,6 +21,7 @@ RELATION_BYTES = 10 * COLUMN_BYTES  # of a row that is read
 WRITTEN = 4  # so often a macro of catalogue.sql that names an object writes an argument, at most
 GROUPED = 16  # sets of columns that are grouped by at once
 SERIES = 1_000  # numbers of a series
+ROWS, WITH_ROWS = 100, 1_000_000  # of a relation of the catalogue of which it is not known; of a WITH query
 WILDCARDS = 2  # of a pattern: with each more the time to match it is multiplied
 
 Part = Mapping[str, Any]
@@ -73,6 +76,9 @@ _MACROS = {
 _OF_CATALOGUE = """
 array_agg array_remove array_to_string json_object list parse_ident regexp_replace string_agg string_to_array
 """
+_COLLECTING = ("array_agg", "list", "string_agg")
+_SPREADING = ("generate_series", "generate_subscripts", "information_schema__pg_expandarray", "unnest")
+_EMPTY = without_rows()
 _ONE_OF_ARGUMENTS = ("arg_max", "arg_min", "max", "min")  # with one more they give a list of so many
 _SCALARS = """
 BIGINT BLOB BOOL BOOLEAN BPCHAR BYTEA CHAR DATE DECIMAL DOUBLE FLOAT FLOAT4 FLOAT8 HUGEINT INT INT1 INT2 INT4 INT8
@@ -91,11 +97,11 @@ class _Beyond(Exception):
     """It is not plain."""
 
 
-def plain(statement: Part, parameters: Sequence[Any] = (), *, catalogue: bool = False) -> bool:
-    """Whether a parsed SELECT is. ``catalogue``: it reads nothing else."""
+def plain(statement: Part, parameters: Sequence[Any] = (), catalogue: Mapping[str, int] | None = None) -> bool:
+    """Whether a parsed SELECT is. ``catalogue``: rows of relations of the catalogue, where it reads nothing else."""
     try:
         _Sizes(parameters, catalogue).query(statement["node"], {}, {})
-    except _Beyond:
+    except (_Beyond, LookupError, RecursionError):  # what has another shape than is known here is not known either
         return False
     return True
 
@@ -103,9 +109,12 @@ def plain(statement: Part, parameters: Sequence[Any] = (), *, catalogue: bool = 
 class _Sizes:
     """One walk over a statement: how many bytes each value has, and all together."""
 
-    def __init__(self, parameters: Sequence[Any], catalogue: bool) -> None:
-        self._parameters, self._left = parameters, CATALOGUE_BYTES_MAX if catalogue else BYTES_MAX
-        self._named = ADDING | OF_CATALOGUE if catalogue else ADDING
+    def __init__(self, parameters: Sequence[Any], catalogue: Mapping[str, int] | None) -> None:
+        self._parameters, self._catalogue = parameters, catalogue
+        self._left = BYTES_MAX if catalogue is None else CATALOGUE_BYTES_MAX
+        self._named = ADDING if catalogue is None else ADDING | OF_CATALOGUE
+        self._read = list[int]()  # rows of what stands in FROM, so far
+        self._rows = 1  # that the SELECT which it is at has, at most
 
     def query(self, node: Part, known: Mapping[str, Sizes], outer: Sizes) -> Sizes:
         """Of the columns that it gives. ``known``: of its WITH queries; ``outer``: of what is around it."""
@@ -121,14 +130,16 @@ class _Sizes:
         else:
             raise _Beyond
         for modifier in node["modifiers"]:
-            self._modifier(modifier, seen)
+            self._modifier(modifier, seen, known)
         return found
 
     def _select(self, node: Part, known: Mapping[str, Sizes], outer: Sizes) -> tuple[Sizes, Sizes]:
         """(of its columns, of all that its clauses may name)"""
         if node["sample"] or len(node["group_sets"]) > GROUPED:
             raise _Beyond
+        around, before = self._rows, len(self._read)
         source = self._source(node["from_table"], known, outer)
+        self._rows = math.prod(self._read[before:])
         seen, given, total = _merged(outer, source), dict[str, int](), 0
         for place in node["select_list"]:
             if place["class"] == "STAR":
@@ -142,6 +153,7 @@ class _Sizes:
                     seen = {**seen, name: max(seen.get(name, 0), size)}
             total += size
         self._values([node["where_clause"], node["having"], node["qualify"], *node["group_expressions"]], seen, known)
+        self._rows = around
         return {**given, "*": total}, _merged(seen, {**given, "*": 0})
 
     def _star(self, star: Part, source: Sizes) -> Sizes:
@@ -149,14 +161,14 @@ class _Sizes:
             raise _Beyond
         return source
 
-    def _modifier(self, modifier: Part, seen: Sizes) -> None:
+    def _modifier(self, modifier: Part, seen: Sizes, known: Mapping[str, Sizes]) -> None:
         kind = modifier["type"]
         if kind == "ORDER_MODIFIER":
-            self._orders(modifier["orders"], seen, {})
+            self._orders(modifier["orders"], seen, known)
         elif kind == "DISTINCT_MODIFIER":
-            self._values(modifier["distinct_on_targets"], seen, {})
+            self._values(modifier["distinct_on_targets"], seen, known)
         elif kind == "LIMIT_MODIFIER":
-            self._values([modifier["limit"], modifier["offset"]], seen, {})
+            self._values([modifier["limit"], modifier["offset"]], seen, known)
         else:
             raise _Beyond
 
@@ -176,24 +188,34 @@ class _Sizes:
             return found
         if kind == "BASE_TABLE":
             name = source["table_name"].lower()
+            self._read.append(WITH_ROWS if name in known else self._rows_of(name))
             found = dict(known.get(name, {"": COLUMN_BYTES, "*": RELATION_BYTES}))
         elif kind == "SUBQUERY":
             found = dict(self.query(source["subquery"]["node"], known, outer))
         elif kind == "EXPRESSION_LIST":
+            self._read.append(len(source["values"]))
             rows = [sum(self._values(row, outer, known)) for row in source["values"]]
             found = {"": max(rows), "*": max(rows)}
         elif kind == "TABLE_FUNCTION":
-            size = self._rows(source["function"], outer, known)
+            size = self._called_in_from(source["function"], outer, known)
             found = {"": size, "*": RELATION_BYTES + size}
         else:
             raise _Beyond
         self._count(found.get("*", 0))
         return _renamed(found, source.get("column_name_alias") or ())
 
-    def _rows(self, function: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
-        """Of one that is called in FROM; a series is counted there as it comes, and never a list."""
-        if function["function_name"].lower() not in ("range", "generate_series"):
+    def _rows_of(self, name: str) -> int:
+        """Of a relation of the catalogue."""
+        return 1 if name in _EMPTY else (self._catalogue or {}).get(name, ROWS)
+
+    def _called_in_from(self, function: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
+        """Of a column of its rows; a series is counted there as it comes, and never a list."""
+        name = function["function_name"].lower()
+        if name not in ("range", "generate_series"):
+            if name not in _SPREADING:
+                self._read.append(self._rows_of(name))
             return self._value(function, seen, known)
+        self._read.append(WITH_ROWS)
         self._values([each["expression"] for each in function["arguments"]], seen, known)
         return COLUMN_BYTES
 
@@ -260,13 +282,16 @@ class _Sizes:
 
     def _subquery(self, part: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
         self._values([part["child"]], seen, known)
-        return self.query(part["subquery"]["node"], known, seen)["*"]
+        read = len(self._read)
+        size = self.query(part["subquery"]["node"], known, seen)["*"]
+        del self._read[read:]  # it makes no rows of what is around it
+        return size
 
     def _positional(self, part: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
         return max(seen.values(), default=COLUMN_BYTES)
 
     def _window(self, part: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
-        if part["distinct"] or part["arg_orders"]:
+        if part["distinct"] or part["arg_orders"] or part["function_name"].lower() in OF_CATALOGUE:
             raise _Beyond
         self._orders(part["orders"], seen, known)
         others = ("start_expr", "end_expr", "offset_expr", "filter_expr")
@@ -275,7 +300,7 @@ class _Sizes:
         return self._called(part, seen, known) + sum(default)
 
     def _function(self, part: Part, seen: Sizes, known: Mapping[str, Sizes]) -> int:
-        if part["export_state"] or (part["order_bys"]["orders"] and OF_CATALOGUE.isdisjoint(self._named)):
+        if part["export_state"] or (part["order_bys"]["orders"] and self._catalogue is None):
             raise _Beyond
         self._orders(part["order_bys"]["orders"], seen, known)
         self._values([part["filter"]], seen, known)
@@ -301,6 +326,10 @@ class _Sizes:
             raise _Beyond  # it is put in for each element
         if not (name.startswith(_CATALOGUE) or name in self._named or name == "generate_series"):
             raise _Beyond
+        if name in _COLLECTING:
+            return COLUMN_BYTES + sum(sizes) * self._rows
+        if name in _SPREADING:
+            self._read.append(1 + sum(sizes) // COLUMN_BYTES)
         if name in _ONE_OF_ARGUMENTS and len(arguments) > 1 + name.startswith("arg_"):
             raise _Beyond
         return COLUMN_BYTES + sum(sizes) * _written(name, len(arguments))

@@ -122,7 +122,9 @@ class Transaction:
             wanted = [known[name] for name in sorted(read) if name in known]
             if not query.catalogue and (left := sorted(read - defined - known.keys())):
                 raise unknown(left[0], known)
-            if not plain(statement, parameters, catalogue=query.catalogue and not wanted):
+            alone = query.catalogue and not wanted
+            shown = {name: table.num_rows for name, table in self._shown().items()} if alone else None
+            if not plain(statement, parameters, shown):
                 connection.close()
                 return self._apart(query, parameters, runs, forms, wanted)
             self._provide(connection, statement, query, parameters, wanted, whole=bool(read & defined))
