@@ -129,7 +129,13 @@ _DIALECT = 'one SELECT in DuckDB\'s SQL; `headrace sql`, and "engine": "spark" o
 def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
     """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``, ``query.memory``."""
     ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    found: dict[str, Any] = orjson.loads(text)
+    try:
+        found: dict[str, Any] = orjson.loads(text)
+    except orjson.JSONDecodeError:  # it is deeper than a text of JSON may be
+        raise HeadraceError(
+            "sql.refused", "expressions stand too deep within one another",
+            next="fewer operators in one expression: IN (...) for many ORs, a sum over VALUES for a long one",
+        ) from None  # fmt: skip
     if found["error"] and found["error_type"] == "parser":
         place = int(found.get("position") or 0)
         line = sql.count("\n", 0, place) + 1
