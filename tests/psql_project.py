@@ -21,6 +21,7 @@ from headrace.model.bounds import SECONDS
 from headrace.model.definition import PsqlSettings
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
+from headrace.serve.asking import Asking
 from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
 from headrace.state.run import write_run
@@ -104,7 +105,7 @@ def serving(
     **options: Any,
 ) -> Iterator[PostgresServer]:
     """``call`` carries out the verbs of statements about definitions."""
-    questions = Questions(Mirror(views.folder), seconds=seconds)
+    questions = Questions(Mirror(views.folder), seconds=seconds, asking=Asking(views.folder))
     server = PostgresServer(questions, project, views.folder, PsqlSettings(**options), authenticate)
     access = Access(views.state)
     server.start(socket.create_server(("127.0.0.1", 0), backlog=64), Defining(call, access, views.folder))

@@ -102,7 +102,7 @@ class Site:
 def site(folder: Path, *, asks: bool = True) -> Iterator[Site]:
     """``asks``: whether a token is asked for."""
     verbs, bells, access = Verbs(), Bells(), Access(folder / ".headrace")
-    questions = Questions(Mirror(folder), asking=Asking(folder, "512MB"))
+    questions = Questions(Mirror(folder), asking=Asking(folder))
     live = Live(folder, questions.mirror, bells.ring)
     gate = Gate(access, None if asks else frozenset({"127.0.0.1"}))
     app = make_app(Served(folder, verbs, questions, live, bells, gate))

@@ -15,6 +15,8 @@ import psycopg
 import pytest
 from test_like_postgresql import COLUMNS
 
+from headrace.api.postgres import reading
+from headrace.api.postgres.plain import plain as is_plain
 from headrace.api.postgres.server import PostgresServer
 from headrace.formats.types.postgres import from_spark
 from headrace.testing.postgres import PostgresServer as RealServer
@@ -111,6 +113,11 @@ SHORTER = [
     "l+",
 ]
 
+APART = (
+    "polroles",
+    "conkey",
+)  # of all this, words of what is answered apart, which takes longer: \dp, and keys for SQLAlchemy
+
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PostgresServer, RealServer]]:
@@ -129,7 +136,19 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PostgresSer
             "CREATE TABLE keyed (area int, n bigint, id int, PRIMARY KEY (area, id))",
             "shop",
         )
-        yield served, server
+        with pytest.MonkeyPatch.context() as patch:
+            apart = list[str]()
+            patch.setattr(reading, "plain", lambda *given: told(apart, *given))
+            yield served, server
+        assert [each for each in apart if not any(word in each for word in APART)] == []
+
+
+def told(apart: list[str], statement: Any, parameters: Any, catalogue: Any) -> bool:
+    """As ``plain``; what is not is kept."""
+    found = is_plain(statement, parameters, catalogue)
+    if not found:
+        apart.append(str(statement))
+    return found
 
 
 def psql(command: str, host: str, port: int) -> tuple[str, str]:

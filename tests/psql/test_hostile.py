@@ -147,7 +147,7 @@ def test_a_client_that_says_nothing_is_dropped(served: PostgresServer, monkeypat
 def test_a_client_that_takes_nothing_is_dropped(served: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "SEND_S", 0.5)
     with socket.create_connection(served.address, timeout=5) as client:
-        client.sendall(BEGIN + Query(query_string="SELECT range, repeat('x', 100) FROM range(10000000)").to_wire())
+        client.sendall(BEGIN + Query(query_string="SELECT range, now()::text FROM range(10000000)").to_wire())
         for _ in range(100):
             time.sleep(0.1)
             if not served.connections:
@@ -211,4 +211,8 @@ def test_a_long_text_is_read_in_the_time_of_its_length(served: PostgresServer) -
     nested = "SELECT " + "(" * 2_000 + "1" + ")" * 2_000
     answer = sent(served, BEGIN, Query(query_string=nested).to_wire(), until=b"sql.syntax")
     assert b"expression depth" in answer
+    answer = sent(served, BEGIN, Query(query_string="SELECT " + "1+" * 600 + "1").to_wire(), until=b"sql.refused")
+    assert b"too deep within one another" in answer
+    answer = sent(served, BEGIN, Query(query_string="SELECT 1" + ", 1" * 700_000).to_wire(), until=b"sql.refused")
+    assert b"a text of 2,100,008 characters is not read" in answer
     well(served)

@@ -162,7 +162,8 @@ def test_no_statement_takes_longer_than_the_project_allows(views: Views) -> None
 
 
 def test_what_needs_more_memory_than_there_is_ends_with_that_and_others_go_on(views: Views) -> None:
-    large = "SELECT DISTINCT repeat('x', 1000) || n || i FROM sums, range(30) r(i)"
+    """In the process that serves, where its rows are counted as it goes on, and in one of its own."""
+    large = "SELECT DISTINCT 'a text of some length ' || n || ' ' || i FROM sums, range(100) r(i)"
     with (
         serving(views, memory="64MB") as served,
         connect(served, autocommit=True) as connection,
@@ -170,7 +171,7 @@ def test_what_needs_more_memory_than_there_is_ends_with_that_and_others_go_on(vi
     ):
         other.execute("DECLARE c CURSOR FOR SELECT id FROM sums ORDER BY id")
         assert other.execute("FETCH 2 FROM c").fetchall() == [(0,), (1,)]
-        for statement in (large, f"{large} ORDER BY 1"):
+        for statement in (large, f"{large} ORDER BY 1", f"SELECT string_agg(t, '') FROM ({large}) l(t)"):
             error = failing("53200", connection, statement)
             assert str(error.diag.message_primary).endswith("[query.memory]")
             assert "psql.memory" in str(error.diag.message_hint) and "MiB used" in str(error.diag.message_detail)
@@ -180,6 +181,7 @@ def test_what_needs_more_memory_than_there_is_ends_with_that_and_others_go_on(vi
             list(copying)
         connection.execute(f"DECLARE held CURSOR WITH HOLD FOR {large}".encode())
         failing("53200", connection, "FETCH 1 FROM held")
+        failing("53200", connection, "DECLARE kept CURSOR WITH HOLD FOR SELECT repeat('x', 1500000000)")
         assert len(other.execute("FETCH ALL FROM c").fetchall()) == ROWS - 2
 
 

@@ -283,7 +283,7 @@ def test_time_and_memory_have_a_hard_end_that_takes_nobody_along(tmp_path: Path)
     published, others_of_ours = Published(tmp_path / "p"), set(psutil.Process().children())
     published.step([Rows({(n, 0): 1 for n in range(2000)})])
     answers, over = list[object](), threading.Event()
-    asking = Asking(published.folder, "256MB")
+    asking = Asking(published.folder)
     questions = Questions(Mirror(published.folder), "256MB", asking=asking)
 
     def others() -> None:
@@ -321,7 +321,7 @@ def test_readers_beside_steps_see_whole_ones(tmp_path: Path) -> None:
     published = Published(tmp_path / "p")
     published.step([Rows({(n, 100): 1 for n in range(10)})])
     found, stop = list[tuple[int, int]](), threading.Event()
-    with closing(Questions(Mirror(published.folder), asking=Asking(published.folder, "256MB"))) as questions:
+    with closing(Questions(Mirror(published.folder), asking=Asking(published.folder))) as questions:
 
         def ask() -> None:
             while not stop.is_set():

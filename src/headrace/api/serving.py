@@ -95,7 +95,7 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     server, folder, api = None, Path(told["path"]), ApiSettings(**told["api"])
     access = Access(folder / STATE)
     ends.callback(access.close)
-    asking = Asking(folder, api.memory)
+    asking = Asking(folder)
     questions = Questions(Mirror(folder), api.memory, told["query_seconds"], asking)
     ends.callback(questions.close)
     encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}

@@ -9,9 +9,11 @@ Record: docs/decisions/0031-questions-apart.md.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pickle
 import resource
+import select
 import signal
 import socket
 import time
@@ -29,7 +31,8 @@ STACKS_BYTES = 64 << 20  # of threads, beside what a question may use
 def begin(work: Callable[[], Any], stream: socket.socket, seconds: float, memory_bytes: int) -> int:
     """Do it in a process that answers on ``stream`` with what it gives or raises; the process's number.
 
-    To be called where no other thread is at work: the process begins as a copy of this one.
+    It ends at once when the other end of the stream does. To be called where no other thread is at work: the process
+    begins as a copy of this one.
     """
     number = os.fork()
     if number:
@@ -40,7 +43,10 @@ def begin(work: Callable[[], Any], stream: socket.socket, seconds: float, memory
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + GRACE_S)
         most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-        tell(stream, _done(work))
+        _end_with(stream)
+        done = _done(work)
+        signal.signal(signal.SIGIO, signal.SIG_IGN)  # which says as well that there is room for more of the answer
+        tell(stream, done)
     finally:
         os._exit(0)
 
@@ -61,10 +67,25 @@ def answer(stream: socket.socket, end: float) -> Any:
     return found
 
 
+def leave(stream: socket.socket) -> None:
+    """Wait no more: the process ends, and whoever is at ``answer`` has None."""
+    with contextlib.suppress(OSError):  # it is closed already
+        stream.shutdown(socket.SHUT_RDWR)
+
+
 def tell(stream: socket.socket, found: Any) -> None:
     """Answer with a value, or an error."""
     with contextlib.suppress(OSError), stream.makefile("wb") as lines:  # perhaps nobody waits for it any more
         pickle.dump(found, lines, protocol=5)
+
+
+def _end_with(stream: socket.socket) -> None:
+    """The kernel ends this process once who waits for its answer does not any more."""
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(stream, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(stream, fcntl.F_SETFL, fcntl.fcntl(stream, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([stream], [], [], 0)[0]:  # it has ended before
+        os._exit(0)
 
 
 def _done(work: Callable[[], Any]) -> Any:

@@ -1,6 +1,6 @@
-"""The process that answers SELECTs beside one with threads: each in a copy of itself, with the rows that it holds.
+"""The process that answers questions beside one with threads: each in a copy of itself, with the rows that it holds.
 
-``python -m headrace.serve.asking FOLDER MEMORY``, run by ``Asking``: its standard input is a socket on which others
+``python -m headrace.serve.asking FOLDER``, run by ``Asking``: its standard input is a socket on which others
 come, one a question. It has one thread, so that it may be copied, and ends when that input does.
 """
 
@@ -15,47 +15,69 @@ import socket
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import psutil
 import pyarrow as pa
 
 from headrace.model.bounds import Deadline
 from headrace.model.errors import HeadraceError
 from headrace.serve import apart
-from headrace.serve.database import Limits, in_bytes
+from headrace.serve.database import Ground
 
 END_S = 5.0  # a process that has not ended by itself by then is ended
 LOOK_S = 0.05  # so often it is looked what questions take
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A SELECT as it is passed on. ``known``: the relations that there are for who asks."""
+Runs = Callable[[Callable[[], None]], None]  # is told what ends a question from another thread
 
-    sql: str
-    parameters: tuple[Any, ...]
-    limits: Limits
-    at: int | None
+
+@dataclass(frozen=True, slots=True)
+class Asked(ABC):
+    """A question as it is passed on. ``known``: the relations that there are for who asks; ``at``: None: now."""
+
+    ground: Ground
     known: frozenset[str]
+    at: int | None
     deadline: Deadline
+
+    @abstractmethod
+    def reads(self, connection: duckdb.DuckDBPyConnection) -> Collection[str]:
+        """Those of the known relations that it reads, in lower case. Raises what is wrong with it."""
+
+    @abstractmethod
+    def answer(self, connection: duckdb.DuckDBPyConnection) -> Any:
+        """What is found on a connection that has these relations, in the copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """``found``: see ``Asked.answer``; ``stale``: why a view that was read stays behind the commit."""
+
+    commit: int
+    stale: Mapping[str, str]
+    found: Any
 
 
 class Asking:
     """Begins with the first question, and anew once it has ended. Used by any thread."""
 
-    def __init__(self, project: Path, memory: str) -> None:
-        self._command = [sys.executable, "-P", "-m", "headrace.serve.asking", str(project), memory]
+    def __init__(self, project: Path) -> None:
+        self._command = [sys.executable, "-P", "-m", "headrace.serve.asking", str(project)]
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._closed = False
 
-    def ask(self, asked: Asked) -> Any:
+    def ask(self, asked: Asked, runs: Runs) -> Any:
         """See ``apart.answer``. One that ends together with the process that answers is asked anew."""
-        while (found := self._answer(asked)) is None and asked.deadline.left and self._ended():
+        while (found := self._answer(asked, runs)) is None and asked.deadline.left and self._ended():
             continue
         if found is None and self._closed:
             raise _stopping()
@@ -66,14 +88,14 @@ class Asking:
             return self._process is None or self._process.wait(LOOK_S) is not None
         return False
 
-    def _answer(self, asked: Asked) -> Any:
+    def _answer(self, asked: Asked, runs: Runs) -> Any:
         here, there = socket.socketpair()
         with here:
             with there:
                 self._pass_on(there)
+            runs(lambda: apart.leave(here))
             with contextlib.suppress(OSError):  # it has ended, which the answer tells
                 here.sendall(pickle.dumps(asked))
-                here.shutdown(socket.SHUT_WR)
             return apart.answer(here, asked.deadline.end)
 
     def _pass_on(self, stream: socket.socket) -> None:
@@ -109,27 +131,32 @@ def _stopping() -> HeadraceError:
 
 
 class _Running:
-    """The processes of questions. Together they may take ``memory`` bytes: the largest ends when they take more."""
+    """The processes of questions. Those on one ground may take its memory together: the largest ends when they take
+    more."""
 
-    def __init__(self, memory: int) -> None:
-        self._memory = memory
-        self._before: dict[int, int] = {}  # bytes of each when it began: they are those of this process
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[Ground, int]] = {}  # bytes of each when it began: they are those of this process
 
-    def begun(self, number: int) -> None:
-        self._before[number] = _own(number)
+    def begun(self, number: int, ground: Ground) -> None:
+        self._begun[number] = ground, _own(number)
 
     def look(self) -> bool:
         """Whether there are any."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-                self._before.pop(ended, None)
-        taken = {number: _own(number) - before for number, before in self._before.items()}
-        if sum(taken.values()) > self._memory:
-            os.kill(max(taken, key=lambda number: taken[number]), signal.SIGKILL)
-        return bool(self._before)
+                self._begun.pop(ended, None)
+        taken = {number: _own(number) - before for number, (_, before) in self._begun.items()}
+        together = Counter[Ground]()
+        for number, (ground, _) in self._begun.items():
+            together[ground] += taken[number]
+        for ground, count in together.items():
+            if count > ground.bytes:
+                on_it = (number for number, (of, _) in self._begun.items() if of == ground)
+                os.kill(max(on_it, key=lambda number: taken[number]), signal.SIGKILL)
+        return bool(self._begun)
 
     def end(self) -> None:
-        for number in self._before:
+        for number in self._begun:
             os.kill(number, signal.SIGKILL)  # none of them is waited for: each is there, if as one that has ended
 
 
@@ -143,10 +170,10 @@ def main() -> None:
     from headrace.serve.mirror import Mirror
     from headrace.serve.questions import Questions
 
-    folder, memory = sys.argv[1:]
+    (folder,) = sys.argv[1:]
     pa.set_cpu_count(1)
     control = socket.socket(fileno=sys.stdin.fileno())
-    questions, running = Questions(Mirror(Path(folder)), memory), _Running(in_bytes(memory))
+    questions, running = Questions(Mirror(Path(folder))), _Running()
     busy = False
     while True:
         if not select.select([control], [], [], LOOK_S if busy else None)[0]:
@@ -160,7 +187,7 @@ def main() -> None:
             with stream.makefile("rb") as lines:
                 asked = pickle.load(lines)
             try:
-                running.begun(questions.begin(asked, stream))
+                running.begun(questions.begin(asked, stream), asked.ground)
             except Exception as error:
                 apart.tell(stream, error)
         busy = True

@@ -41,18 +41,29 @@ class Limits:
 UNASKED = Limits()  # of who says nothing of them
 
 
-def database(memory: str, threads: int, dialect: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
-    """A database in memory that reaches nothing: no file, no network, no variable of this process, no setting.
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What questions find before any rows: a database in memory that reaches nothing, neither a file, nor the network,
+    nor a variable of this process.
 
-    ``dialect``: settings of DuckDB's that say what SQL means.
+    ``memory``: what DuckDB may use of it, for all questions together, ``256MB``.
     """
-    connection = opened(memory, dialect)
-    locked(connection, threads)
-    return connection
+
+    memory: str = "512MB"
+
+    @property
+    def bytes(self) -> int:
+        digits = self.memory.strip().rstrip("BbIiKkMmGgTt ")
+        unit = self.memory.strip()[len(digits) :].strip().lower()
+        return int(float(digits) * (1024 if "i" in unit else 1000) ** "bkmgt".index(unit[0]))
+
+    def open(self) -> duckdb.DuckDBPyConnection:
+        """Without threads: a copy of the process may go on with it. Settings can be changed until it is ``locked``."""
+        return opened(self.memory)
 
 
 def opened(memory: str, dialect: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
-    """As ``database``, without threads: a copy of the process may go on with it, once it is ``locked``."""
+    """The database of ``Ground``. ``dialect``: settings of DuckDB's that say what SQL means."""
     # Without a folder nothing is put on the disk: memory is the end of what a query may take.
     connection = duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""})
     for name, value in (dialect or {}).items():
@@ -65,10 +76,11 @@ def opened(memory: str, dialect: Mapping[str, Any] | None = None) -> duckdb.Duck
     return connection
 
 
-def locked(connection: duckdb.DuckDBPyConnection, threads: int) -> None:
-    """From here on no setting can be changed."""
+def locked(connection: duckdb.DuckDBPyConnection, threads: int) -> duckdb.DuckDBPyConnection:
+    """From here on it has threads, and no setting can be changed."""
     connection.execute(compose("SET threads = {threads}", threads=str(threads)))
     connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def end(connection: duckdb.DuckDBPyConnection) -> None:
@@ -76,13 +88,6 @@ def end(connection: duckdb.DuckDBPyConnection) -> None:
     connection.interrupt()
     with contextlib.suppress(duckdb.Error):
         connection.close()
-
-
-def in_bytes(memory: str) -> int:
-    """A size as DuckDB takes it, ``512MB``."""
-    digits = memory.strip().rstrip("BbIiKkMmGgTt ")
-    unit = memory.strip()[len(digits) :].strip().lower()
-    return int(float(digits) * (1024 if "i" in unit else 1000) ** "bkmgt".index(unit[0]))
 
 
 def define(connection: duckdb.DuckDBPyConnection, name: str, contents: Contents, registered: str) -> None:
@@ -122,7 +127,7 @@ _DIALECT = 'one SELECT in DuckDB\'s SQL; `headrace sql`, and "engine": "spark" o
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``."""
+    """One SELECT as DuckDB's own parser has it. Raises ``sql.syntax``, ``sql.refused``, ``query.memory``."""
     ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     try:
         found: dict[str, Any] = orjson.loads(text)
@@ -137,6 +142,8 @@ def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
         line = sql.count("\n", 0, place) + 1
         column = place - sql.rfind("\n", 0, place)
         raise HeadraceError("sql.syntax", found["error_message"], where=f"line {line}, column {column}", next=_DIALECT)
+    if found["error"] and found["error_type"] == "out of memory":
+        raise bounds.memory(found["error_message"])
     if found["error"] or len(found["statements"]) != 1:
         raise HeadraceError(
             "sql.refused", "only one SELECT can be asked" if sql.strip() else "there is no SQL text",

@@ -80,17 +80,20 @@ class Mirror:
     def moment(
         self, views: Collection[str], tables: Collection[str] = (), at: int | None = None, deadline: Deadline = NEVER
     ) -> Moment:
-        """These relations at the frontier, or as of a commit that is past.
+        """These relations at the frontier, or as of a commit: one that is past is read anew.
 
-        ``deadline``: of reading what is past, and of waiting for another thread; what is read to be kept comes to its
+        ``deadline``: of reading as of a commit, and of waiting for another thread; what is read to be kept comes to its
         end. Raises ``view.unknown``, ``source.no_table``, ``state.corrupt``, ``query.timeout``; of the past
         ``view.not_at``, ``log.retained``.
         """
         if at is not None:
-            return self._past(views, tables, at, deadline)
+            deadline.check()
+            if at != self._newest():
+                return self._past(views, tables, at, deadline)
         for attempt in range(snapshot.ATTEMPTS):
             try:
-                return self._taken(views, tables, deadline)
+                moment = self._taken(views, tables, deadline)
+                return moment if at in (None, moment.commit) else self.moment(views, tables, at, deadline)
             except (_Passed, Diverged):
                 continue
             except HeadraceError as error:  # a compaction took a file away between looking it up and opening it
@@ -168,6 +171,11 @@ class Mirror:
             tables = {name: relation for name, (_, relation) in catalog.relations().items()}
             self._known = changed, (catalog.views(), tables)
         return self._known[1]
+
+    def _newest(self) -> int:
+        """The commit that is published."""
+        last = self._opened().last_published()
+        return last.upto if last else 0
 
     def _taken(self, views: Collection[str], tables: Collection[str], deadline: Deadline) -> Moment:
         catalog, contents = self._opened(), dict[str, Contents]()

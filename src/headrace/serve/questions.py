@@ -29,20 +29,8 @@ from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, ViewSchema
 from headrace.serve import apart
-from headrace.serve.asking import Asked, Asking
-from headrace.serve.database import (
-    UNASKED,
-    Limits,
-    admitted,
-    as_duckdb,
-    database,
-    define,
-    end,
-    in_bytes,
-    locked,
-    opened,
-    run,
-)
+from headrace.serve.asking import Answered, Asked, Asking, Runs
+from headrace.serve.database import UNASKED, Ground, Limits, admitted, as_duckdb, define, end, locked, run
 from headrace.serve.mirror import Mirror, Moment
 from headrace.serve.series import SLOTS, Series, statement
 
@@ -105,10 +93,25 @@ class Answer:
     stale: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Select(Asked):
+    """One SELECT in DuckDB's dialect."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+    limits: Limits
+
+    def reads(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
+        return admitted(connection, self.sql, [name.lower() for name in self.known])
+
+    def answer(self, connection: duckdb.DuckDBPyConnection) -> tuple[pa.Table, bool]:
+        return run(connection, self.sql, self.parameters, self.limits, self.deadline)
+
+
 class Session:
     """Relations as views of a DuckDB connection, all at one commit: ``at``, or that of those loaded first.
 
-    The connection is the caller's; ``database`` makes one that reaches nothing else.
+    The connection is the caller's; ``Ground`` makes one that reaches nothing else.
     """
 
     def __init__(self, mirror: Mirror, connection: duckdb.DuckDBPyConnection, at: int | None = None) -> None:
@@ -142,21 +145,21 @@ class Questions:
     """Asked by any thread. ``memory``: what DuckDB may use for all SELECTs together, and for all else, ``256MB``.
 
     ``seconds``: the most that one may take.
-    ``asking`` answers SELECTs where this process has other threads; without it they are answered by copies of this one.
+    ``asking`` answers those of others where this process has other threads; without it copies of this one do.
     """
 
     def __init__(
         self, mirror: Mirror, memory: str = "512MB", seconds: float = bounds.SECONDS, asking: Asking | None = None
     ) -> None:
-        self.mirror, self.seconds, self._memory, self._asking = mirror, seconds, memory, asking
+        self.mirror, self.seconds, self._ground, self._asking = mirror, seconds, Ground(memory), asking
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
-        self._copied: duckdb.DuckDBPyConnection | None = None
+        self._copied: dict[Ground, duckdb.DuckDBPyConnection] = {}
 
     def close(self) -> None:
         if self._asking is not None:
             self._asking.close()
-        for connection in (self._database, self._copied):
+        for connection in (self._database, *self._copied.values()):
             if connection is not None:
                 end(connection)
         self.mirror.close()
@@ -252,11 +255,21 @@ class Questions:
         ``query.memory``, ``query.size``, ``query.failed``.
         """
         known = frozenset(relation.name for relation in self.relations() if may_read(relation.name))
-        asked = Asked(sql, tuple(parameters), limits, at, known, Deadline.after(limits.seconds))
-        answer = self._asking.ask(asked) if self._asking is not None else self._beside(asked)
-        if answer is not None:
-            found: Answer = answer
-            return found
+        select = Select(self._ground, known, at, Deadline.after(limits.seconds), sql, tuple(parameters), limits)
+        answered = self.put(select)
+        table, more = answered.found
+        return Answer(answered.commit, table, more, answered.stale)
+
+    def put(self, asked: Asked, runs: Runs = lambda end: None) -> Answered:
+        """Have it answered in a process of its own. ``runs`` is told what ends it.
+
+        Raises what is wrong with it, ``query.timeout``, ``query.memory``.
+        """
+        answered: Answered | None = (
+            self._asking.ask(asked, runs) if self._asking is not None else self._beside(asked, runs)
+        )
+        if answered is not None:
+            return answered
         asked.deadline.check()
         raise bounds.memory("the process that ran it has ended")
 
@@ -264,25 +277,26 @@ class Questions:
         """Have it answered on the stream, see ``apart.begin``. Raises what is wrong with it."""
         known = {relation.name.lower(): relation for relation in self.relations() if relation.name in asked.known}
         with self._lock:
-            self._copied = self._copied or opened(self._memory)
-        connection = self._copied.cursor()
-        names = admitted(connection, asked.sql, known.keys())
+            if asked.ground not in self._copied:
+                self._copied[asked.ground] = asked.ground.open()
+        connection = self._copied[asked.ground].cursor()
+        names = [name for name in asked.reads(connection) if name in known]
         moment = _moment(self.mirror, [known[name] for name in names], asked.at, asked.deadline)
 
-        def answer() -> Answer:
+        def answer() -> Answered:
             locked(connection, THREADS)
             for name, contents in moment.contents.items():
                 define(connection, name, contents, f"{_ROWS}{name}")
-            table, more = run(connection, asked.sql, asked.parameters, asked.limits, asked.deadline)
-            return Answer(moment.commit, table, more, dict(moment.stale))
+            return Answered(moment.commit, dict(moment.stale), asked.answer(connection))
 
-        return apart.begin(answer, stream, asked.deadline.left, in_bytes(self._memory))
+        return apart.begin(answer, stream, asked.deadline.left, asked.ground.bytes)
 
-    def _beside(self, asked: Asked) -> Any:
+    def _beside(self, asked: Asked, runs: Runs) -> Any:
         here, there = socket.socketpair()
         with here:
             with there:
                 number = self.begin(asked, there)
+            runs(lambda: apart.leave(here))
             try:
                 return apart.answer(here, asked.deadline.end)
             finally:
@@ -292,7 +306,7 @@ class Questions:
     def session(self, at: int | None = None) -> Iterator[Session]:
         """On a connection of its own, at the frontier when the first relation is loaded, or at a commit."""
         with self._lock:
-            self._database = self._database or database(self._memory, THREADS)
+            self._database = self._database or locked(self._ground.open(), THREADS)
             connection = self._database.cursor()
         try:
             yield Session(self.mirror, connection, at)

@@ -43,8 +43,10 @@ class Cancelling:
         try:
             yield
         except Exception as error:
+            if self._why is not None:
+                raise self._why from error
             if sqlstate.of_duckdb(error) == sqlstate.CANCELED:
-                raise (self._why or canceled("it was interrupted")) from error
+                raise canceled("it was interrupted") from error
             raise
         finally:
             timer.cancel()

@@ -7,6 +7,7 @@ may read. Object ids of relations are those of their names: they stay as long as
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,14 @@ def install(connection: duckdb.DuckDBPyConnection, database: str) -> None:
     for path in STATIC:
         for statement in connection.extract_statements(path.read_text(encoding="utf-8")):
             connection.execute(statement)
+
+
+def without_rows() -> frozenset[str]:
+    """Relations, and functions in FROM, that are the same for every project and have no rows."""
+    empty, filled = (path.read_text(encoding="utf-8") for path in STATIC)
+    relations = frozenset(re.findall(r"^CREATE TABLE (\w+)", empty, re.MULTILINE))
+    functions = re.findall(r"^CREATE MACRO (\w+)\([^)]*\) AS TABLE [^;]* WHERE false;", filled, re.MULTILINE)
+    return relations.difference(re.findall(r"^INSERT INTO (\w+)", filled, re.MULTILINE)).union(functions)
 
 
 @dataclass

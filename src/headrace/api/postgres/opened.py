@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.api.postgres import statements
 from headrace.api.postgres.portals import Portal
-from headrace.api.postgres.reading import ResultColumn
+from headrace.api.postgres.result import ResultColumn
 from headrace.sql.lexer import Token
 
 

@@ -19,7 +19,8 @@ from pygwire.messages import (
 )
 
 from headrace.api.postgres import rows
-from headrace.api.postgres.reading import Asker, ResultColumn
+from headrace.api.postgres.reading import Asker
+from headrace.api.postgres.result import ResultColumn, each
 from headrace.api.postgres.statements import Copy
 from headrace.api.postgres.types import TEXT
 from headrace.api.postgres.wire import Wire
@@ -79,10 +80,7 @@ class Portal:
     """
 
     def __init__(self, source: Source, asker: Asker, forms: Sequence[int] = (), tag: str = "SELECT") -> None:
-        count = len(source.columns)
-        if len(forms) not in (0, 1, count) or any(form not in (0, 1) for form in forms):
-            raise HeadraceError("psql.protocol", f"{len(forms)} formats for {count} columns")
-        self.forms = list(forms) if len(forms) == count else list(forms or (0,)) * count
+        self.forms = each(forms, len(source.columns))
         self.source, self._asker, self.tag = source, asker, tag
         self._kinds = [column.type for column in source.columns]
         self._parts: Iterator[pa.RecordBatch] | None = None

@@ -33,10 +33,12 @@ _END = Token("symbol", "")
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """SQL for DuckDB, and whether it asks of the catalogue."""
+    """SQL for DuckDB, and whether it asks of the catalogue. ``names``: its words in lower case, those of relations
+    among them."""
 
     sql: str
     catalogue: bool
+    names: frozenset[str] = frozenset()
 
 
 def rewritten(
@@ -72,7 +74,8 @@ class _Rewriting:
             else:
                 text, at = self._step(at, self._name(at))
             found += [self._spaces[begin], text, self._columns.get(begin, "")]
-        return Rewritten("".join(found).strip(), any(map(self._asks, range(len(self._parts)))))
+        names = frozenset(part.name.lower() for part in self._parts if part.kind in ("word", "quoted"))
+        return Rewritten("".join(found).strip(), any(map(self._asks, range(len(self._parts)))), names)
 
     def _asks(self, at: int) -> bool:
         name = self._name(at)

@@ -17,6 +17,7 @@ DATA_ROW, COPY_DATA = b"D", b"d"
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # of COPY's binary format: no flags, no extension
 COPY_END = b"\xff\xff"
 _LENGTH, _COUNT = 4, 2  # bytes of a length, of a count of columns
+_LONG = 64  # bytes from which on values are copied one by one: to do it at once takes 24 more for each
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -108,6 +109,10 @@ def _scatter(out: Bytes, at: Numbers, column: Values) -> None:
     lengths = column.lengths
     widest = int(lengths.max()) if len(lengths) else 0
     if not widest:
+        return
+    if lengths.sum() > _LONG * len(lengths):
+        for place, start, length in zip(at.tolist(), column.starts.tolist(), lengths.tolist(), strict=True):
+            out[place : place + length] = column.bytes[start : start + length]
         return
     if (lengths == widest).all():
         for byte in range(widest):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,14 @@ from pygwire.messages import (
 )
 
 from headrace.api.postgres import sqlstate, statements, values
+from headrace.api.postgres.apart import Apart
 from headrace.api.postgres.cancelling import Cancelling, canceled
 from headrace.api.postgres.defining import Defining
 from headrace.api.postgres.opened import Opened, Prepared
 from headrace.api.postgres.pending import Pending
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
-from headrace.api.postgres.reading import Asker, Reader, Result, Transaction
+from headrace.api.postgres.reading import Asker, Reader, Transaction
+from headrace.api.postgres.result import Result
 from headrace.api.postgres.rewrite import Rewritten, rewritten
 from headrace.api.postgres.settings import Settings
 from headrace.api.postgres.subscribing import Subscription
@@ -122,7 +124,7 @@ class Session:
 
     def _simple(self, text: str) -> None:
         try:
-            found = lexer.split(text)
+            found = statements.split(text)
             if not found:
                 self._wire.write(EmptyQueryResponse())
             for tokens in found:
@@ -142,14 +144,12 @@ class Session:
         if opened.portal is None:
             self._command(opened)
             return
-        try:
-            self._wire.write(opened.portal.description())
-            self._send(opened.portal, 0)
-        finally:
-            opened.portal.close()
+        with closing(opened.portal) as portal:
+            self._wire.write(portal.description())
+            self._send(portal, 0)
 
     def _parse(self, message: Parse) -> None:
-        found = lexer.split(message.query)
+        found = statements.split(message.query)
         if len(found) > 1:
             raise HeadraceError(
                 "sql.syntax", "a prepared statement is one statement", next=f"prepare each of the {len(found)}"
@@ -192,7 +192,7 @@ class Session:
         self._decide(prepared)
         self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
         if prepared.columns is None:
-            opened = self._open(prepared, [None] * len(prepared.declared), [])
+            opened = self._open(prepared, [None] * len(prepared.declared), None)
             prepared.columns = list(opened.portal.source.columns) if opened.portal else []
             if opened.portal:
                 opened.portal.close()
@@ -230,23 +230,25 @@ class Session:
 
     # ---- statements
 
-    def _open(self, prepared: Prepared, bound: Sequence[Any], forms: Sequence[int]) -> Opened:
-        """What gives the statement's rows; a command, which has none, runs when it is executed."""
+    def _open(self, prepared: Prepared, bound: Sequence[Any], forms: Sequence[int] | None) -> Opened:
+        """What gives the statement's rows, ``forms`` None: only their columns; a command, which has none, runs when it
+        is executed."""
         statement = prepared.statement
         if self._failed and not isinstance(statement, statements.End | statements.Savepoint):
             raise HeadraceError(
                 "psql.transaction", "a statement of this transaction has failed: it takes no more of them",
                 next="ROLLBACK, then begin anew",
             )  # fmt: skip
-        source, tag = self._source(prepared, statement, bound)
-        return Opened(prepared, bound, Portal(source, self._asker, forms, tag) if source else None)
+        source, tag = self._source(prepared, statement, bound, forms)
+        return Opened(prepared, bound, Portal(source, self._asker, forms or (), tag) if source else None)
 
     def _source(
-        self, prepared: Prepared, statement: statements.Statement | None, bound: Sequence[Any]
-    ) -> tuple[Source | None, str]:
+        self, prepared: Prepared, statement: statements.Statement | None, bound: Sequence[Any],
+        forms: Sequence[int] | None,
+    ) -> tuple[Source | None, str]:  # fmt: skip
         """(what gives the rows, what the tag begins with); None: a command."""
         if isinstance(statement, statements.Query):
-            return self._asked(prepared, bound), "SELECT"
+            return self._asked(prepared, bound, forms), "SELECT"
         if isinstance(statement, statements.Show):
             return self._shown(statement.setting), "SHOW"
         if isinstance(statement, statements.Explain):
@@ -261,8 +263,8 @@ class Session:
             return Fetched(self._cursor(statement.name), statement.count), "FETCH"
         return None, ""
 
-    def _asked(self, prepared: Prepared, bound: Sequence[Any]) -> Result:
-        result = self._ask(prepared.tokens, prepared.declared, bound)
+    def _asked(self, prepared: Prepared, bound: Sequence[Any], forms: Sequence[int] | None) -> Result | Apart:
+        result = self._ask(prepared.tokens, prepared.declared, bound, forms)
         if prepared.columns is not None and [c.type for c in prepared.columns] != [c.type for c in result.columns]:
             result.close()
             raise HeadraceError(
@@ -270,12 +272,14 @@ class Session:
             )
         return result
 
-    def _ask(self, tokens: Sequence[Token], declared: Sequence[int], bound: Sequence[Any]) -> Result:
+    def _ask(
+        self, tokens: Sequence[Token], declared: Sequence[int], bound: Sequence[Any], forms: Sequence[int] | None
+    ) -> Result | Apart:
         """Raises what ``Transaction.ask`` does; a view that is behind is told of once in a transaction."""
         reading, query = self._reading(), self._rewritten(tokens, declared)
         told_before = set(reading.stale)
         with self._running():
-            result = reading.ask(query, bound, self._cancelling.runs)
+            result = reading.ask(query, bound, self._cancelling.runs, forms)
             self._cancelling.check()
         for name in reading.stale.keys() - told_before:
             self._notice(f"view {name} is behind: {reading.stale[name]}", f"headrace status says more of {name}")
@@ -298,11 +302,9 @@ class Session:
         return told([name], [[value]])
 
     def _explained(self, query: statements.Query) -> Source:
-        result = self._ask(query.tokens, (), ())
-        try:
+        with closing(self._ask(query.tokens, (), (), None)) as result, self._running():
+            self._cancelling.runs(result.interrupt)
             return told(["QUERY PLAN"], [[line] for line in result.plan().splitlines()])
-        finally:
-            result.close()
 
     def _subscribed(self, statement: statements.Subscribe) -> Source:
         relation = self._reader.known(self._asker, statement.view)
@@ -394,8 +396,9 @@ class Session:
         if statement.name in self._portals:
             raise HeadraceError("psql.exists", f"there is a cursor '{statement.name}' already")
         self._bounded(self._portals, "cursors")
-        result = self._ask(statement.query.tokens, opened.prepared.declared, opened.bound)
-        portal = Portal(result, self._asker, [int(statement.binary)])
+        forms = [int(statement.binary)]
+        result = self._ask(statement.query.tokens, opened.prepared.declared, opened.bound, forms)
+        portal = Portal(result, self._asker, forms)
         self._portals[statement.name] = Opened(opened.prepared, opened.bound, portal, statement.hold)
         self._done("DECLARE CURSOR")
 
@@ -413,14 +416,11 @@ class Session:
         if isinstance(statement.source, statements.Subscribe):
             source = self._subscribed(statement.source)
         else:
-            source = self._ask(statement.source.tokens, opened.prepared.declared, opened.bound)
-        portal = Portal(source, self._asker)
-        try:
-            with self._running(portal):
-                self._cancelling.runs(portal.interrupt)
-                portal.copy(self._wire, statement, self._cancelling.check)
-        finally:
-            portal.close()
+            forms = [int(statement.form == "binary")]
+            source = self._ask(statement.source.tokens, opened.prepared.declared, opened.bound, forms)
+        with closing(Portal(source, self._asker)) as portal, self._running(portal):
+            self._cancelling.runs(portal.interrupt)
+            portal.copy(self._wire, statement, self._cancelling.check)
 
     def _deallocate(self, name: str | None) -> None:
         if name is None:

@@ -11,6 +11,7 @@ from headrace.sql.definitions import Change, Look
 from headrace.sql.lexer import Token
 from headrace.sql.words import Words
 
+TEXT_CHARS = 2_000_000  # of statements that come at once: for each sign of them some bytes are taken
 QUERIES = ("select", "with", "values", "table", "from", "(", "describe", "summarize")
 _WRITES = (
     "insert", "update", "delete", "merge", "truncate", "grant", "revoke", "comment",
@@ -124,6 +125,16 @@ Statement = (
     Query | Show | Set | Begin | End | Savepoint | Declare | Fetch | CloseCursor | Deallocate | Subscribe | Copy
     | Nothing | Explain | Change | Look
 )  # fmt: skip
+
+
+def split(text: str) -> list[list[Token]]:
+    """The statements of a text. Raises ``sql.syntax``, and ``sql.refused`` where it is too long to be read."""
+    if len(text) > TEXT_CHARS:
+        raise HeadraceError(
+            "sql.refused", f"a text of {len(text):,} characters is not read",
+            next=f"at most {TEXT_CHARS:,} are; values may be given as parameters",
+        )  # fmt: skip
+    return lexer.split(text)
 
 
 def read(statement: Sequence[Token]) -> Statement:

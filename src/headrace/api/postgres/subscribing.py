@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.api.postgres import types
-from headrace.api.postgres.reading import BATCH_ROWS, Reader, ResultColumn
+from headrace.api.postgres.reading import Reader
+from headrace.api.postgres.result import BATCH_ROWS, ResultColumn
 from headrace.formats.types.arrow import schema as arrow_schema
 from headrace.formats.types.duckdb import compose, identifier
 from headrace.model.delivery import WEIGHT

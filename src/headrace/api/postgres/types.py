@@ -104,7 +104,7 @@ def of_duckdb(kind: DuckDBPyType) -> PostgresType:
 
 def of_catalogue(kind: PostgresType) -> PostgresType:
     """The type of a column of the catalogue: lists of long numbers are of objects, and drivers know them so."""
-    return array(OID) if kind.element is INT8 else kind
+    return array(OID) if kind.element == INT8 else kind
 
 
 def of_spark(type_text: str) -> PostgresType:

@@ -92,18 +92,18 @@ def _of_binary(column: pa.Array, kind: PostgresType) -> Values:
     if kind.short in _WIDTHS:
         numbers = pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(_WIDTHS[kind.short])
         return _fixed(column, numbers)
-    if kind is types.BOOL:
+    if kind == types.BOOL:
         return _fixed(column, pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(np.uint8))
-    if kind is types.DATE:
+    if kind == types.DATE:
         return _fixed(column, (_integers(column, pa.int32()) - _EPOCH_DAYS).astype(">i4"))
     if kind in (types.TIMESTAMP, types.TIMESTAMPTZ):
         us = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         return _fixed(column, (_integers(us, pa.int64()) - _EPOCH_US).astype(">i8"))
-    if kind is types.TIME:
+    if kind == types.TIME:
         return _fixed(column, _integers(column.cast(pa.time64("us")), pa.int64()).astype(">i8"))
-    if kind.short == "numeric" or kind is types.INTERVAL or kind is types.UUID or kind.element is not None:
+    if kind.short == "numeric" or kind in (types.INTERVAL, types.UUID) or kind.element is not None:
         return of_texts(pa.array([_one(value, kind) for value in _python(column, kind)], pa.binary()))
-    if kind is types.JSONB:
+    if kind == types.JSONB:
         return of_texts(pc.binary_join_element_wise(pa.scalar("\x01"), column.cast(pa.string()), ""))
     return of_texts(column.cast(pa.binary()))
 
@@ -114,9 +114,9 @@ def _one(value: Any, kind: PostgresType) -> bytes | None:
         return None
     if kind.element is not None:
         return _array(value, kind.element)
-    if kind is types.INTERVAL:
+    if kind == types.INTERVAL:
         return struct.pack("!qii", value.nanoseconds // 1000, value.days, value.months)
-    if kind is types.UUID:
+    if kind == types.UUID:
         return bytes.fromhex(str(value).replace("-", ""))
     dumper = Transformer().get_dumper(value, PyFormat.BINARY)
     return bytes(cast(bytes, dumper.dump(value)))
