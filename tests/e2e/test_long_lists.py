@@ -5,6 +5,7 @@ Method: the built page in a real Chromium; answers of the API are given, by a fe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -182,3 +183,43 @@ def test_copies_of_a_row_are_told_and_not_made(given: Given) -> None:
     ]  # fmt: skip
     expect(page.get_by_text("50,000,009 rows, 50,000,001 are shown; commit 7")).to_be_visible()
     picture(page, "copies")
+
+
+def test_dead_letters_of_more_than_one_answer_are_counted_and_reached_sink_by_sink(given: Given) -> None:
+    def letters(sink: str, many: int) -> list[dict[str, Any]]:
+        return [{"sink": sink, "number": number, "view": "sums", "commit": 1, "rows": 1, "recipients": [], "reason": "HTTP 400",
+                 "given_up_at": "2026-03-01T08:00:00Z"} for number in range(1, many + 1)]  # fmt: skip
+
+    counts = {"waiting": {"a": 2, "b": 0}, "letters": {"a": 4_000, "b": 7}}
+    page = given({})
+
+    def answer(route: Route) -> None:
+        sink = parse_qs(urlsplit(route.request.url).query).get("sink", ["a"])[0]
+        dead = letters(sink, min(counts["letters"][sink], 100))
+        more = "true" if sink == "a" else "false"
+        route.fulfill(json={**counts, "dead": dead}, headers={"X-Headrace-More": more})
+
+    page.route(re.compile(r"/api/alerts(\?|$)"), answer)
+    page.goto("/alerts")
+    sinks = page.get_by_role("region", name="Sinks").locator("tbody tr")
+    expect(sinks).to_have_count(2)
+    told = [row.locator("td").all_inner_texts() for row in sinks.all()]
+    assert [(cells[0], cells[4], cells[6]) for cells in told] == [("a", "2", "4,000"), ("b", "0", "7")]
+    said = page.get_by_role("status").filter(has_text="dead letters of")
+    expect(said).to_have_text(
+        "100 dead letters of 4,007, the oldest, sink by sink: the others are shown as these are settled, and by "
+        "headrace alerts ls --json."
+    )
+    expect(page.get_by_role("list", name="100 dead letters")).to_be_visible()
+    picture(page, "dead_letters_more")
+    page.get_by_label("of sink").select_option("of b")
+    listed = page.get_by_role("list", name="7 dead letters").get_by_role("listitem")
+    expect(listed.locator("strong")).to_have_text([f"b {number}" for number in range(1, 8)])
+    expect(said).to_have_count(0)
+    assert page.url.endswith("/alerts?sink=b")
+    page.reload()  # the address holds it
+    expect(listed).to_have_count(7)
+    page.get_by_label("of sink").select_option("of a")
+    expect(said).to_contain_text("100 dead letters of 4,000, the oldest: ")
+    page.get_by_label("of sink").select_option("of all sinks")
+    expect(said).to_contain_text("of 4,007")

@@ -91,7 +91,8 @@ export const matches = (name: string, limit: number, signal?: AbortSignal) =>
 
 export const notices = (after: number, signal?: AbortSignal) => ask<Notices>('notices' + query({ after }), { signal })
 
-export const alerts = (signal?: AbortSignal) => ask<Alerts>('alerts', { signal })
+/** `sink`: the dead letters of that one alone. */
+export const alerts = (sink?: string, signal?: AbortSignal) => answered<Alerts>('alerts' + query({ sink }), { signal })
 export const letter = (sink: string, number: number, signal?: AbortSignal) =>
   ask<Letter>(path('alerts', sink, String(number)), { signal })
 export const sendAgain = (sink: string, number: number) =>
