@@ -206,6 +206,63 @@ def test_a_version_that_came_at_the_commit_looked_at_is_read_once(given: Given) 
     assert len(asked) == read
 
 
+def test_rows_and_charts_stay_while_the_server_is_busy(given: Given) -> None:
+    """What is refused for now is asked again by itself; what is there stays, but below the refusal of another question."""
+    columns = [{"name": "id", "type": "bigint"}, {"name": "n", "type": "bigint"}]
+    view = {"name": "sums", "version": 1, "sql": "SELECT 1", "columns": columns, "key": ["id"], "state": "live", "reason": "",
+            "commit": 7, "created_commit": 1, "rows": 3, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    came = [{"commit": 8, "committed_at": None, "changes": [{"weight": 1, "row": {"id": 3, "n": 3}}], "more": False}]
+    page = given({"views/sums": view})
+    page.add_init_script("Object.defineProperty(navigator, 'locks', { value: undefined })")  # then there is no stream
+    commit, refused = 7, False
+
+    def transactions(route: Route) -> None:
+        after = int(parse_qs(urlsplit(route.request.url).query)["after"][0])
+        route.fulfill(json=came if after < commit else [])
+
+    def rows(route: Route) -> None:
+        if refused:
+            busy = {"code": "wait.busy", "what": "8 queries run already", "next": "try again, or make it a view"}
+            route.fulfill(json=busy, headers={"X-Headrace-Status": "503"})
+            return
+        found = [{"id": n, "n": n} for n in range(commit - 4)]
+        route.fulfill(json={"commit": commit, "columns": columns, "rows": found, "more": False, "stale": {}})
+
+    page.route("**/api/feeds/sums/transactions?*", transactions)
+    page.route("**/api/views/sums/rows?*", rows)
+    alert = page.get_by_role("alert")
+    table = page.get_by_role("region", name="rows of sums").locator("tbody tr:not(.space)")
+    chart = page.get_by_role("img", name="bar chart of n by id")
+    three, four = (page.get_by_role("img", name=f"bar chart of n by id, {values} values") for values in (3, 4))
+    for address, all_of_it, first, then in (
+        ("/views/sums", table, table.nth(2), table.nth(3)), ("/views/sums/chart", chart, three, four),
+    ):  # fmt: skip
+        commit, refused = 7, False
+        page.goto(address)
+        expect(first).to_be_visible()
+        expect(page.get_by_text("live", exact=True).last).to_be_visible()
+        many = all_of_it.count()
+        commit, refused = 8, True
+        expect(alert).to_contain_text("8 queries run already")
+        assert first.is_visible() and all_of_it.count() == many
+        for _ in range(2):
+            with page.expect_request("**/api/views/sums/rows?*", timeout=3_000):
+                pass
+        assert first.is_visible() and all_of_it.count() == many
+        picture(page, "busy")
+        refused = False
+        expect(alert).to_have_count(0)
+        expect(then).to_be_visible()
+    page.goto("/views/sums")
+    expect(table).to_have_count(4)
+    refused = True
+    page.get_by_role("button", name="n", exact=True).click()  # in another order
+    expect(alert).to_contain_text("8 queries run already")
+    expect(table).to_have_count(0)
+    refused = False
+    expect(table).to_have_count(4)
+
+
 def test_large_numbers_stay_whole(given: Given) -> None:
     page = given({})
     exact = '{"commit": 7, "columns": [{"name": "n", "type": "bigint"}], "rows": [{"n": 9007199254740993}], "more": false, "stale": {}}'

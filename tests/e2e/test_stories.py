@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 from shop_with_page import ServedProject
 from watched_page import Watched, picture
 
@@ -396,13 +396,29 @@ def test_the_server_restarts(logged_in: BrowserContext, shop: ServedProject) -> 
     page = logged_in.new_page()
     page.goto("/views/revenue")
     expect(page.get_by_text("live", exact=True).last).to_be_visible()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/views/revenue/rows?*", hold)
+    with page.expect_request("**/api/views/revenue/rows?*"):  # a change is being read as the server goes
+        shop.push(
+            customers={"upsert": [{"id": 8, "name": "Wy", "region": "while"}]},
+            orders={"upsert": [{"id": 800, "customer_id": 8, "amount": "8.00"}]},
+        )
     shop.stop()
+    page.unroute("**/api/views/revenue/rows?*")
+    for each in held:
+        each.continue_()
+    expect(page.get_by_role("alert")).to_contain_text("This is read again as soon as it does")
     expect(page.get_by_text("The server does not answer. Reconnecting…")).to_be_visible()
     expect(page.get_by_text("reconnecting…", exact=True)).to_be_visible()
     expect(page.locator("tbody tr", has_text="north")).to_be_visible()  # what was read stays
     picture(page, "reconnecting")
     shop.start(shop.port)
     expect(page.get_by_text("The server does not answer")).to_have_count(0)
+    expect(page.locator("tbody tr", has_text="while")).to_contain_text("8.00")
     expect(page.get_by_text("reconnecting…", exact=True)).to_have_count(0, timeout=15_000)
     shop.push(
         customers={"upsert": [{"id": 9, "name": "Fy", "region": "after"}]},
