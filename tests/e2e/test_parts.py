@@ -206,6 +206,38 @@ def test_a_version_that_came_at_the_commit_looked_at_is_read_once(given: Given) 
     assert len(asked) == read
 
 
+def test_who_was_away_too_long_reads_what_is_shown_and_not_the_view(given: Given) -> None:
+    """The stream is asked for no contents; once it says that changes were missed the rows are read anew."""
+    columns = [{"name": "n", "type": "int"}]
+    view = {"name": "sums", "version": 1, "sql": "SELECT 1", "columns": columns, "key": [], "state": "live", "reason": "",
+            "commit": 7, "created_commit": 1, "rows": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    page = given({"views/sums": view})
+    page.add_init_script(  # nobody else holds them
+        "Object.defineProperty(navigator, 'locks', { value: { request: (...asked) => asked.at(-1)({}) } })"
+    )
+    commits, followed = [7], list[dict[str, list[str]]]()
+
+    def rows(route: Route) -> None:
+        found = {"commit": commits[-1], "columns": columns, "rows": [{"n": commits[-1]}], "more": False, "stale": {}}
+        route.fulfill(json=found)
+
+    def changes(route: Route) -> None:
+        followed.append(parse_qs(urlsplit(route.request.url).query))
+        commits.append(900)
+        behind = 'event: behind\ndata: {"commit":7,"reason":"not kept"}\n\n' if len(followed) == 1 else ""
+        progress = 'event: progress\nid: 900\ndata: {"commit":900}\n\n'
+        route.fulfill(body=behind + progress, content_type="text/event-stream")
+
+    page.route("**/api/views/sums/rows?*", rows)
+    page.route("**/api/views/sums/changes?*", changes)
+    with page.expect_request("**/changes?after=900*"):
+        page.goto("/views/sums")
+    cell = page.get_by_role("region", name="rows of sums").get_by_role("cell").first
+    expect(cell).to_have_text("900", timeout=3_000)  # before all is looked at again
+    expect(page.get_by_text("commit 900", exact=True)).to_be_visible()
+    assert followed[:2] == [{"after": [after], "snapshot": ["false"]} for after in ("7", "900")]
+
+
 def test_rows_and_charts_stay_while_the_server_is_busy(given: Given) -> None:
     """What is refused for now is asked again by itself; what is there stays, but below the refusal of another question."""
     columns = [{"name": "id", "type": "bigint"}, {"name": "n", "type": "bigint"}]

@@ -20,7 +20,7 @@ from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Filter, Rows
 from headrace.serve.replay import commit_at
 
-CHANGES = ("after",)
+CHANGES = ("after", "snapshot")
 SERIES = ("time", "every", "value", "by", "fill", "compare", "zone", "from", "to", "limit", "at", "format")
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
 ROWS = 100  # unless it says how many
