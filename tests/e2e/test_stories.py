@@ -116,7 +116,7 @@ def many_orders(shop: ServedProject) -> None:
     shop.wait(shop.push(orders={"upsert": rows}))
 
 
-def test_filter_and_order(page: Page, many_orders: None) -> None:
+def test_filter_and_order(page: Page, many_orders: None, tmp_path: Path) -> None:
     page.goto("/views/all_orders")
     table = page.get_by_role("region", name="rows of all_orders")
     page.get_by_role("button", name="amount").click()
@@ -132,6 +132,14 @@ def test_filter_and_order(page: Page, many_orders: None) -> None:
         table.evaluate("region => region.scrollTo(0, region.scrollHeight)")
         page.wait_for_timeout(50)
     expect(rows).to_be_visible()
+    with page.expect_download() as download:  # of all, also of those that were not read yet
+        page.get_by_role("button", name="CSV", exact=True).click()
+    download.value.save_as(tmp_path / "all_orders.csv")
+    told = [f"{n + 1000},2,{n}.00" for n in range(2999, 19, -1)]
+    told += ["10,1,19.90", *(f"{n + 1000},2,{n}.00" for n in range(19, 5, -1))]
+    lines = (tmp_path / "all_orders.csv").read_text().replace('"', "").splitlines()
+    assert (lines[0], lines[1 : len(told) + 1], len(lines)) == ("id,customer_id,amount", told, 3003)
+    assert download.value.suggested_filename == "all_orders.csv"
     table.evaluate("region => region.scrollTo(0, region.scrollHeight)")
     expect(table.locator("tbody tr", has_text="1000")).to_contain_text("0.00")
     page.get_by_label("column").select_option("id")

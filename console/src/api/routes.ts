@@ -1,5 +1,5 @@
 // One function a route; the names are those of the routes.
-import { answered, ask, path, query } from './client'
+import { answered, ask, file, path, query } from './client'
 import type {
   Alerts,
   Answer,
@@ -45,6 +45,8 @@ export const versions = (name: string, signal?: AbortSignal) =>
   ask<{ versions: Version[] }>(path('views', name, 'versions'), { signal })
 export const rows = (name: string, asked: [string, string][], signal?: AbortSignal) =>
   ask<Answer>(path('views', name, 'rows') + query(asked), { signal })
+export const rowsAsCsv = (name: string, asked: [string, string][]) =>
+  file(path('views', name, 'rows') + query([...asked, ['format', 'csv']]))
 export const search = (name: string, q: string, signal?: AbortSignal) =>
   ask<Found>(path('views', name, 'search') + query({ q }), { signal })
 
