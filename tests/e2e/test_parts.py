@@ -487,3 +487,43 @@ def test_travel_to_a_time(given: Given) -> None:
     page.get_by_label("at commit or time").fill("yesterday")
     page.get_by_role("button", name="Run").click()
     expect(page.get_by_role("alert")).to_contain_text("'yesterday' is neither")
+
+
+def test_rows_that_take_longer_to_read_than_changes_are_apart_come_all_the_same(given: Given) -> None:
+    """Each read is let finish, and what has changed meanwhile is read by the next."""
+    columns = [{"name": "n", "type": "int"}]
+    view = {"name": "sums", "version": 1, "sql": "SELECT 1", "columns": columns, "key": [], "state": "live", "reason": "",
+            "commit": 1, "created_commit": 1, "rows": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    page = given({"views/sums": view})
+    page.add_init_script(
+        """
+        Object.defineProperty(navigator, 'locks', { value: { request: (...asked) => asked.at(-1)({}) } })
+        window.commit = 1
+        window.EventSource = class extends EventTarget {
+          constructor() {
+            super()
+            setInterval(() => {
+              const data = JSON.stringify({ commit: ++window.commit, rows: [] })
+              this.dispatchEvent(new MessageEvent('change', { data }))
+            }, 50)
+          }
+          close() {}
+        }
+        const asked = window.fetch
+        window.fetch = async (address, request) => {
+          if (!address.includes('/rows')) return asked(address, request)
+          const { commit } = window
+          await new Promise((next) => setTimeout(next, 400))
+          request.signal.throwIfAborted()
+          const columns = [{ name: 'n', type: 'int' }]
+          return new Response(JSON.stringify({ commit, columns, rows: [{ n: commit }], more: false, stale: {} }))
+        }
+        """
+    )
+    page.goto("/views/sums")
+    cell = page.get_by_role("region", name="rows of sums").get_by_role("cell").first
+    told = list[str]()
+    for _ in range(3):
+        expect(cell).not_to_have_text(told[-1] if told else "", timeout=2_000)
+        told.append(cell.inner_text())
+    assert [int(text) for text in told] == sorted(set(map(int, told)))
