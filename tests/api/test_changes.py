@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import socket
 import threading
@@ -27,7 +28,7 @@ from headrace.api.routes.changes import Stream, followed
 from headrace.governance.roles import Role
 from headrace.serve import live as live_module
 from headrace.web import server
-from published_view import Published, Rows
+from published_view import Published, Rows, Versions
 
 
 class Source:
@@ -115,6 +116,30 @@ def test_contents_then_changes_are_what_the_view_holds_also_after_a_break(
             published.step([Rows({(1, 1): 1})])
             published.held.append(published.held[15] + Rows({(1, 1): 1}))
             assert next(iter(source)) == ("change", {"commit": 16, "rows": [{"weight": 1, "row": {"id": 1, "n": 1}}]})
+
+
+def test_who_reads_the_contents_elsewhere_is_told_where_the_changes_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the beginning, and of one that comes back after too long; nothing of the view is read or sent for it."""
+    published, rng = Versions(tmp_path / "shop"), random.Random(2)
+    for _ in range(9):
+        published.step([published.changes(rng)])
+    published.base()
+    published.forget(kept=2)
+    monkeypatch.setattr(live_module._Followed, "contents", None)
+    with site(published.folder) as running:
+        for query, told in (
+            ("?snapshot=false", [("progress", 9)]),
+            ("?snapshot=false&after=2", [("behind", 2), ("progress", 9)]),
+        ):
+            with events(running, query=query) as source:
+                assert [(kind, each["commit"]) for kind, each in itertools.islice(source, len(told))] == told
+                assert source.last_id == "9"
+        with events(running, query="?snapshot=false&after=2") as source:
+            published.step([Rows({(1, 1): 1})])
+            change = next(each for kind, each in source if kind == "change")
+            assert change == {"commit": 10, "rows": [{"weight": 1, "row": {"id": 1, "n": 1}}]}
 
 
 def test_of_what_a_filter_takes_rows_come_and_go_as_they_begin_and_cease_to_pass(

@@ -220,12 +220,24 @@ def test_a_dead_letter_is_shown_sent_again_and_dropped(served: Site, published: 
             assert ([letter["number"] for letter in page.json()["dead"]], page.headers["x-headrace-more"]) == (
                 numbers, more
             )  # fmt: skip
-            assert page.json()["waiting"] == {"hook": 1}
+            assert (page.json()["waiting"], page.json()["letters"]) == ({"hook": 1}, {"hook": 2})
+        other = Outbox(published.state / "outbox/after.db")
+        other.take_over(Tenure())
+        other.close()
+        for sink, numbers in (("after", []), ("hook", [2, 3])):
+            page = owner.get("/api/alerts", params={"sink": sink}).json()
+            assert ([letter["number"] for letter in page["dead"]], page["letters"]) == (
+                numbers,
+                {"after": 0, "hook": 2},
+            )
+        assert refusal(owner.get("/api/alerts?sink=nobody")) == (404, "sink.unknown")
+        (published.state / "outbox/after.db").unlink()
         assert owner.get("/api/alerts/hook/3").json()["messages"] == [{"n": 3}]
         assert owner.post("/api/alerts/hook/2/replay").json() == {"replayed": 1}
         assert owner.delete("/api/alerts/hook/3").json() == {"dropped": 1}
         after = owner.get("/api/alerts").json()
-        assert after == {"waiting": {"hook": 2}, "dead": []} and DeadLetters(published.folder).ls("hook") == []
+        assert after == {"waiting": {"hook": 2}, "letters": {"hook": 0}, "dead": []}
+        assert DeadLetters(published.folder).ls("hook") == []
         assert refusal(owner.delete("/api/alerts/hook/3")) == (404, "sink.letter")
         assert refusal(owner.get("/api/alerts/nobody/3")) == (404, "sink.unknown")
 

@@ -5,7 +5,9 @@ Method: the built page in a real Chromium; answers of the API are given, by a fe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -182,3 +184,87 @@ def test_copies_of_a_row_are_told_and_not_made(given: Given) -> None:
     ]  # fmt: skip
     expect(page.get_by_text("50,000,009 rows, 50,000,001 are shown; commit 7")).to_be_visible()
     picture(page, "copies")
+
+
+def test_a_file_of_less_than_all_rows_says_so(given: Given, tmp_path: Path) -> None:
+    columns = [{"name": "n", "type": "int"}]
+    view = {"name": "sums", "version": 1, "sql": "SELECT 1", "columns": columns, "key": [], "state": "live", "reason": "",
+            "commit": 7, "created_commit": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
+    rows = {"commit": 7, "columns": columns, "rows": [{"n": n} for n in range(200)], "more": True, "stale": {}}
+    page, files, told = given({}), list[str](), {"rows": 0, "fits": True}
+
+    def answer(route: Route) -> None:
+        asked = urlsplit(route.request.url).query
+        if "format=csv" not in asked:
+            route.fulfill(json=rows)
+            return
+        files.append(asked)
+        if told["fits"]:
+            route.fulfill(body='"n"\n1\n', content_type="text/csv")
+        else:
+            large = {"code": "query.size", "what": "the answer has more than 64 MiB", "next": "ask for fewer columns"}
+            route.fulfill(json=large, headers={"X-Headrace-Status": "413"})
+
+    page.route("**/api/views/sums", lambda route: route.fulfill(json={**view, "rows": told["rows"]}))
+    page.route("**/api/views/sums/rows?*", answer)
+    button = page.get_by_role("button", name="CSV")
+    for count, query, words in (
+        (100_000, "", "CSV"), (100_001, "", "CSV of the first 100,000 rows"),
+        (100_001, "n=gt.5", "CSV of at most 100,000 rows"), (100_000, "n=gt.5", "CSV"), (5, "at=3", "CSV of at most 100,000 rows"),
+    ):  # fmt: skip
+        told["rows"] = count
+        page.goto(f"/views/sums?{query}")
+        expect(button).to_have_text(words)
+        with page.expect_download() as download:
+            button.click()
+        download.value.save_as(tmp_path / "sums.csv")
+        assert (tmp_path / "sums.csv").read_text() == '"n"\n1\n'
+        assert files.pop() == f"{query}&limit=100000&format=csv".removeprefix("&")
+    told["fits"] = False
+    button.click()
+    expect(page.get_by_role("alert")).to_contain_text("the answer has more than 64 MiB")
+    expect(page.get_by_role("region", name="rows of sums").get_by_role("cell").first).to_have_text("0")
+    told["fits"] = True
+    with page.expect_download():
+        page.get_by_role("alert").get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_dead_letters_of_more_than_one_answer_are_counted_and_reached_sink_by_sink(given: Given) -> None:
+    def letters(sink: str, many: int) -> list[dict[str, Any]]:
+        return [{"sink": sink, "number": number, "view": "sums", "commit": 1, "rows": 1, "recipients": [], "reason": "HTTP 400",
+                 "given_up_at": "2026-03-01T08:00:00Z"} for number in range(1, many + 1)]  # fmt: skip
+
+    counts = {"waiting": {"a": 2, "b": 0}, "letters": {"a": 4_000, "b": 7}}
+    page = given({})
+
+    def answer(route: Route) -> None:
+        sink = parse_qs(urlsplit(route.request.url).query).get("sink", ["a"])[0]
+        dead = letters(sink, min(counts["letters"][sink], 100))
+        more = "true" if sink == "a" else "false"
+        route.fulfill(json={**counts, "dead": dead}, headers={"X-Headrace-More": more})
+
+    page.route(re.compile(r"/api/alerts(\?|$)"), answer)
+    page.goto("/alerts")
+    sinks = page.get_by_role("region", name="Sinks").locator("tbody tr")
+    expect(sinks).to_have_count(2)
+    told = [row.locator("td").all_inner_texts() for row in sinks.all()]
+    assert [(cells[0], cells[4], cells[6]) for cells in told] == [("a", "2", "4,000"), ("b", "0", "7")]
+    said = page.get_by_role("status").filter(has_text="dead letters of")
+    expect(said).to_have_text(
+        "100 dead letters of 4,007, the oldest, sink by sink: the others are shown as these are settled, and by "
+        "headrace alerts ls --json."
+    )
+    expect(page.get_by_role("list", name="100 dead letters")).to_be_visible()
+    picture(page, "dead_letters_more")
+    page.get_by_label("of sink").select_option("of b")
+    listed = page.get_by_role("list", name="7 dead letters").get_by_role("listitem")
+    expect(listed.locator("strong")).to_have_text([f"b {number}" for number in range(1, 8)])
+    expect(said).to_have_count(0)
+    assert page.url.endswith("/alerts?sink=b")
+    page.reload()  # the address holds it
+    expect(listed).to_have_count(7)
+    page.get_by_label("of sink").select_option("of a")
+    expect(said).to_contain_text("100 dead letters of 4,000, the oldest: ")
+    page.get_by_label("of sink").select_option("of all sinks")
+    expect(said).to_contain_text("of 4,007")

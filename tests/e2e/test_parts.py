@@ -169,43 +169,6 @@ def test_operators_with_what_they_count_and_versions(given: Given) -> None:
     picture(page, "versions")
 
 
-def test_a_version_that_came_at_the_commit_looked_at_is_read_once(given: Given) -> None:
-    """The page says which version's contents it has once it was told that they may be those of the one before."""
-    view = {"name": "sums", "version": 1, "sql": "SELECT 1", "columns": [{"name": "n", "type": "int"}], "key": [], "state": "live",
-            "reason": "", "commit": 7, "created_commit": 1, "rows": 1, "reads": [], "read_by": [], "sinks": []}  # fmt: skip
-    answers = {"view": view, "n": 1}
-    page = given({})
-    page.add_init_script("Object.defineProperty(navigator, 'locks', { value: undefined })")  # then there is no stream
-    asked: list[str] = []
-
-    def rows(route: Route) -> None:
-        asked.append(route.request.url)
-        told = {"commit": 7, "columns": view["columns"], "rows": [{"n": answers["n"]}], "more": False, "stale": {}}
-        route.fulfill(json=told)
-
-    def transactions(route: Route) -> None:
-        if answers["n"] == 1 or "version=2" in route.request.url:
-            route.fulfill(json=[])
-        else:
-            lost = {"code": "view.not_at", "what": "what version 2 changed as it came is not kept"}
-            route.fulfill(json=lost, headers={"X-Headrace-Status": "410"})
-
-    page.route("**/api/views/sums", lambda route: route.fulfill(json=answers["view"]))
-    page.route("**/api/views/sums/rows?*", rows)
-    page.route("**/api/feeds/sums/transactions?*", transactions)
-    page.goto("/views/sums")
-    cell = page.get_by_role("region", name="rows of sums").get_by_role("cell").first
-    expect(cell).to_have_text("1")
-    with page.expect_request("**/transactions?after=7*"):
-        answers |= {"view": {**view, "version": 2, "created_commit": 7}, "n": 2}
-    expect(cell).to_have_text("2")
-    read = len(asked)
-    for _ in range(2):
-        with page.expect_request("**/transactions?after=7&version=2*"):
-            pass
-    assert len(asked) == read
-
-
 def test_large_numbers_stay_whole(given: Given) -> None:
     page = given({})
     exact = '{"commit": 7, "columns": [{"name": "n", "type": "bigint"}], "rows": [{"n": 9007199254740993}], "more": false, "stale": {}}'

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 from shop_with_page import ServedProject
 from watched_page import Watched, picture
 
@@ -116,7 +116,7 @@ def many_orders(shop: ServedProject) -> None:
     shop.wait(shop.push(orders={"upsert": rows}))
 
 
-def test_filter_and_order(page: Page, many_orders: None) -> None:
+def test_filter_and_order(page: Page, many_orders: None, tmp_path: Path) -> None:
     page.goto("/views/all_orders")
     table = page.get_by_role("region", name="rows of all_orders")
     page.get_by_role("button", name="amount").click()
@@ -132,6 +132,14 @@ def test_filter_and_order(page: Page, many_orders: None) -> None:
         table.evaluate("region => region.scrollTo(0, region.scrollHeight)")
         page.wait_for_timeout(50)
     expect(rows).to_be_visible()
+    with page.expect_download() as download:  # of all, also of those that were not read yet
+        page.get_by_role("button", name="CSV", exact=True).click()
+    download.value.save_as(tmp_path / "all_orders.csv")
+    told = [f"{n + 1000},2,{n}.00" for n in range(2999, 19, -1)]
+    told += ["10,1,19.90", *(f"{n + 1000},2,{n}.00" for n in range(19, 5, -1))]
+    lines = (tmp_path / "all_orders.csv").read_text().replace('"', "").splitlines()
+    assert (lines[0], lines[1 : len(told) + 1], len(lines)) == ("id,customer_id,amount", told, 3003)
+    assert download.value.suggested_filename == "all_orders.csv"
     table.evaluate("region => region.scrollTo(0, region.scrollHeight)")
     expect(table.locator("tbody tr", has_text="1000")).to_contain_text("0.00")
     page.get_by_label("column").select_option("id")
@@ -396,13 +404,29 @@ def test_the_server_restarts(logged_in: BrowserContext, shop: ServedProject) -> 
     page = logged_in.new_page()
     page.goto("/views/revenue")
     expect(page.get_by_text("live", exact=True).last).to_be_visible()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/views/revenue/rows?*", hold)
+    with page.expect_request("**/api/views/revenue/rows?*"):  # a change is being read as the server goes
+        shop.push(
+            customers={"upsert": [{"id": 8, "name": "Wy", "region": "while"}]},
+            orders={"upsert": [{"id": 800, "customer_id": 8, "amount": "8.00"}]},
+        )
     shop.stop()
+    page.unroute("**/api/views/revenue/rows?*")
+    for each in held:
+        each.continue_()
+    expect(page.get_by_role("alert")).to_contain_text("This is read again as soon as it does")
     expect(page.get_by_text("The server does not answer. Reconnecting…")).to_be_visible()
     expect(page.get_by_text("reconnecting…", exact=True)).to_be_visible()
     expect(page.locator("tbody tr", has_text="north")).to_be_visible()  # what was read stays
     picture(page, "reconnecting")
     shop.start(shop.port)
     expect(page.get_by_text("The server does not answer")).to_have_count(0)
+    expect(page.locator("tbody tr", has_text="while")).to_contain_text("8.00")
     expect(page.get_by_text("reconnecting…", exact=True)).to_have_count(0, timeout=15_000)
     shop.push(
         customers={"upsert": [{"id": 9, "name": "Fy", "region": "after"}]},

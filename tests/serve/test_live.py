@@ -52,6 +52,25 @@ class Following:
         return event.whole
 
 
+class Elsewhere(Following):
+    """One that reads the contents elsewhere, at the commit that it is told."""
+
+    def __init__(self, published: Published) -> None:
+        super().__init__()
+        self._published = published
+
+    def take(self, event: Event) -> bool:
+        assert event.kind != "snapshot" and (event.kind != "change" or self.commit >= 0)
+        if self.commit < 0 and event.kind == "progress":
+            self.rows = Rows(self._published.held[event.commit])
+        return super().take(event)
+
+
+def subscribed(live: Live, client: Following) -> Reader:
+    after, contents = client.commit if client.commit >= 0 else None, not isinstance(client, Elsewhere)
+    return live.subscribe("sums", after, contents=contents)
+
+
 def taken(reader: Reader, following: Following, published: Published) -> None:
     """All that is there for a reader by now; after each event its rows are those of that commit."""
     news = reader.next()
@@ -89,12 +108,12 @@ def test_readers_that_connect_drop_and_resume_have_what_the_view_held(
     monkeypatch.setattr(live_module, "PART_ROWS", 3)
     published, failures = Versions(tmp_path / "shop"), list[BaseException]()
     published.step([published.changes(random.Random(seed))])
-    over, clients = threading.Event(), [Following() for _ in range(8)]
+    over, clients = threading.Event(), [Following() if n % 2 else Elsewhere(published) for n in range(8)]
 
     def read(client: Following, rng: random.Random, live: Live) -> None:
         try:
             while not over.is_set():
-                with live.subscribe("sums", client.commit if client.commit >= 0 else None) as reader:
+                with subscribed(live, client) as reader:
                     if client.commit < 0:
                         client.rows = Rows()
                     for _ in range(rng.randrange(1, 30)):
@@ -121,14 +140,15 @@ def test_readers_that_connect_drop_and_resume_have_what_the_view_held(
             thread.join()
         assert not failures
         for client in clients:
-            with live.subscribe("sums", client.commit if client.commit >= 0 else None) as reader:
+            with subscribed(live, client) as reader:
                 if client.commit < 0:
                     client.rows = Rows()
                 until(reader, client, published, published.upto)
             assert client.rows == published.held[published.upto]
         assert live.readers == 0
-    seen = sum((client.kinds for client in clients), Counter[str]())
-    assert min(seen["snapshot"], seen["change"], seen["behind"]) > 0, seen
+    for kind, wanted in (Following, "snapshot change behind"), (Elsewhere, "progress change behind"):
+        seen = sum((client.kinds for client in clients if type(client) is kind), Counter[str]())
+        assert min(seen[each] for each in wanted.split()) > 0, seen
 
 
 def test_a_reader_that_comes_back_gets_what_it_missed_and_nothing_twice(tmp_path: Path) -> None:
@@ -183,6 +203,14 @@ def test_another_version_is_told_to_who_follows_and_to_who_comes_back(tmp_path: 
         with live.subscribe("sums", other.commit) as reader:
             taken(reader, other, published)
         assert other.rows == published.held[3] and other.kinds["behind"] == 1
+        elsewhere = Elsewhere(published)
+        elsewhere.commit = 3
+        with subscribed(live, elsewhere) as reader:
+            taken(reader, elsewhere, published)
+            assert elsewhere.kinds == {"behind": 1, "progress": 1}
+            published.step([Rows({(1, 1): 1})])
+            published.held.append(published.held[3] + Rows({(1, 1): 1}))
+            until(reader, elsewhere, published, 4)
 
 
 def test_a_view_that_goes_ends_its_readers_and_is_unknown_from_then_on(tmp_path: Path) -> None:

@@ -33,11 +33,21 @@ export async function ask<T>(path: string, asked: Asked = {}): Promise<T> {
 }
 
 /** The same of a list; `more`: whether there is more than was sent. */
-export async function answered<T>(
-  path: string,
-  { method = 'GET', body, written, signal }: Asked = {},
-): Promise<{ value: T; more: boolean }> {
-  const sent = written ?? (body === undefined ? undefined : JSON.stringify(body))
+export async function answered<T>(path: string, asked: Asked = {}): Promise<{ value: T; more: boolean }> {
+  const response = await sent(path, asked)
+  const text = await reached(response.text())
+  const more = response.headers.get('X-Headrace-More') === 'true'
+  return { value: (text === '' ? undefined : parsed(text)) as T, more }
+}
+
+/** The body as a file, of a route that has other formats than JSON. */
+export async function file(path: string): Promise<Blob> {
+  const response = await sent(path, {})
+  return reached(response.blob())
+}
+
+async function sent(path: string, { method = 'GET', body, written, signal }: Asked): Promise<Response> {
+  const content = written ?? (body === undefined ? undefined : JSON.stringify(body))
   const response = await reach(path, {
     method,
     signal,
@@ -47,28 +57,30 @@ export async function answered<T>(
     headers: {
       Accept: 'application/json',
       'X-Headrace': 'page',
-      ...(sent === undefined ? {} : { 'Content-Type': 'application/json' }),
+      ...(content === undefined ? {} : { 'Content-Type': 'application/json' }),
     },
-    body: sent,
+    body: content,
   })
-  const text = await response.text()
-  if (statusOf(response) >= 400) throw refused(statusOf(response), text)
-  const more = response.headers.get('X-Headrace-More') === 'true'
-  return { value: (text === '' ? undefined : parsed(text)) as T, more }
+  if (statusOf(response) >= 400) throw refused(statusOf(response), await reached(response.text()))
+  return response
 }
 
 async function reach(path: string, request: RequestInit): Promise<Response> {
-  let response: Response
+  const response = await reached(fetch(`/api/${path}`, request))
+  connection.answered()
+  if (statusOf(response) === 401) connection.loggedOut()
+  return response
+}
+
+/** What the server sends, which may go amid it. Raises `Unreachable` and tells the connection. */
+async function reached<T>(coming: Promise<T>): Promise<T> {
   try {
-    response = await fetch(`/api/${path}`, request)
+    return await coming
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error
     connection.lost()
     throw new Unreachable('the server does not answer')
   }
-  connection.answered()
-  if (statusOf(response) === 401) connection.loggedOut()
-  return response
 }
 
 const statusOf = (response: Response) => Number(response.headers.get('X-Headrace-Status') ?? response.status)

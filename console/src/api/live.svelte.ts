@@ -110,7 +110,9 @@ export class Live {
       let retry: ReturnType<typeof setTimeout> | undefined
       let failures = 0
       const open = () => {
-        events = new EventSource(`/api/${path('views', this.#view, 'changes')}${query({ after: this.commit })}`)
+        let lost = false // what was missed is not known; where the changes go on is told next
+        const from = query({ after: this.commit, snapshot: 'false' }) // the listeners read the contents, and only what they show
+        events = new EventSource(`/api/${path('views', this.#view, 'changes')}${from}`)
         events.onopen = () => {
           failures = 0
           connection.answered()
@@ -128,11 +130,11 @@ export class Live {
           this.#told({ from: this.commit, commit: change.commit, changes: [change] })
         })
         events.addEventListener('progress', ({ data }) => {
-          this.#told({ from: this.commit, commit: (parsed(data) as { commit: number }).commit, changes: [] })
+          const { commit } = parsed(data) as { commit: number }
+          this.#told({ from: lost ? Infinity : this.commit, commit, changes: [] })
+          lost = false
         })
-        events.addEventListener('snapshot', ({ lastEventId }) => {
-          if (lastEventId !== '') this.#told({ from: Infinity, commit: Number(lastEventId), changes: [] }) // its last part
-        })
+        events.addEventListener('behind', () => (lost = true))
       }
       over.addEventListener('abort', () => {
         clearTimeout(retry)

@@ -1,5 +1,5 @@
 // One function a route; the names are those of the routes.
-import { answered, ask, path, query } from './client'
+import { answered, ask, file, path, query } from './client'
 import type {
   Alerts,
   Answer,
@@ -45,6 +45,8 @@ export const versions = (name: string, signal?: AbortSignal) =>
   ask<{ versions: Version[] }>(path('views', name, 'versions'), { signal })
 export const rows = (name: string, asked: [string, string][], signal?: AbortSignal) =>
   ask<Answer>(path('views', name, 'rows') + query(asked), { signal })
+export const rowsAsCsv = (name: string, asked: [string, string][]) =>
+  file(path('views', name, 'rows') + query([...asked, ['format', 'csv']]))
 export const search = (name: string, q: string, signal?: AbortSignal) =>
   ask<Found>(path('views', name, 'search') + query({ q }), { signal })
 
@@ -91,7 +93,8 @@ export const matches = (name: string, limit: number, signal?: AbortSignal) =>
 
 export const notices = (after: number, signal?: AbortSignal) => ask<Notices>('notices' + query({ after }), { signal })
 
-export const alerts = (signal?: AbortSignal) => ask<Alerts>('alerts', { signal })
+/** `sink`: the dead letters of that one alone. */
+export const alerts = (sink?: string, signal?: AbortSignal) => answered<Alerts>('alerts' + query({ sink }), { signal })
 export const letter = (sink: string, number: number, signal?: AbortSignal) =>
   ask<Letter>(path('alerts', sink, String(number)), { signal })
 export const sendAgain = (sink: string, number: number) =>

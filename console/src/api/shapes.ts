@@ -287,6 +287,9 @@ export interface Letter extends DeadLetter {
 export interface Alerts {
   /** Sink -> messages still to be sent. */
   waiting: Record<string, number>
+  /** Sink -> its dead letters. */
+  letters: Record<string, number>
+  /** The first of all sinks, or of the one that was asked for. */
   dead: DeadLetter[]
 }
 

@@ -1,7 +1,10 @@
 import { Refused, Unreachable, type Problem } from '../api/client'
 import { connection } from './connection.svelte'
 
-/** What a page reads: its value, the problem in its place, and whether it has come at all. */
+const RETRY_MS = 1000
+const PASSING = [503, 504] // busy, or not done in time: the same question may be answered next
+
+/** What a page reads: its value, and the problem that it met last. What was read stays when it cannot be read again. */
 export class Read<T> {
   value = $state.raw<T>()
   problem = $state.raw<Problem>()
@@ -9,14 +12,15 @@ export class Read<T> {
   busy = $state(false)
   #load: (signal: AbortSignal) => Promise<T>
   #running: AbortController | undefined
+  #retry: ReturnType<typeof setTimeout> | undefined
 
   constructor(load: (signal: AbortSignal) => Promise<T>) {
     this.#load = load
   }
 
-  /** Reads it now; an earlier request that is still under way is given up. */
+  /** Reads it now; an earlier request that is still under way is given up. After a refusal that passes it reads again. */
   async again(): Promise<void> {
-    this.#running?.abort()
+    this.stop()
     const running = (this.#running = new AbortController())
     this.busy = true
     try {
@@ -28,6 +32,7 @@ export class Read<T> {
       if (running.signal.aborted) return
       if (!(error instanceof Refused || error instanceof Unreachable)) throw error
       this.problem = error
+      if (error instanceof Refused && PASSING.includes(error.status)) this.#later()
     } finally {
       if (this.#running === running) this.busy = false
     }
@@ -35,6 +40,11 @@ export class Read<T> {
 
   stop() {
     this.#running?.abort()
+    clearTimeout(this.#retry)
+  }
+
+  #later() {
+    this.#retry = setTimeout(() => (document.hidden ? this.#later() : void this.again()), RETRY_MS)
   }
 }
 

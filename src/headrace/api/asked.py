@@ -21,7 +21,7 @@ from headrace.serve.history import reader_of
 from headrace.serve.questions import Filter, Questions, Rows
 from headrace.serve.replay import commit_at
 
-CHANGES = ("after",)
+CHANGES = ("after", "snapshot")
 SERIES = ("time", "every", "value", "by", "fill", "compare", "zone", "from", "to", "limit", "at", "format")
 RESERVED = ("order", "select", "limit", "offset", "at", "format")
 ROWS = 100  # unless it says how many

@@ -229,6 +229,7 @@ class DeadLetter(Shape):
 
 class Alerts(Shape):
     waiting: dict[str, int] = Field(description="Sink: messages still to be sent")
+    letters: dict[str, int] = Field(description="Sink: its dead letters, of which some may not be told")
     dead: list[DeadLetter]
 
 

@@ -51,7 +51,8 @@ SWAPPED = "the view is another version now"
 class Event:
     """``data``: JSON. Of ``snapshot`` and ``change`` ``{"commit", "rows": [{"row", "weight"}]}``, with ``last`` on
     each part of a snapshot; of ``progress`` ``{"commit"}``; of ``behind`` ``{"commit", "reason"}``: what the reader has
-    is to be forgotten, and a snapshot follows. ``whole``: whether a reader has all of the commit once it has this.
+    is to be forgotten, and a snapshot follows, for readers without one a ``progress``. ``whole``: whether a reader has
+    all of the commit once it has this.
     """
 
     kind: Literal["snapshot", "change", "progress", "behind"]
@@ -74,13 +75,19 @@ class Live:
         self._readers_of = Counter[str]()  # by who they are
 
     def subscribe(
-        self, view: str, after: int | None = None, keep: Keep | None = None, whose: str | None = None
+        self,
+        view: str,
+        after: int | None = None,
+        keep: Keep | None = None,
+        whose: str | None = None,
+        contents: bool = True,
     ) -> Reader:
         """A reader of a view, or of those rows of it that ``keep`` gives: from the contents on, or from the commit
         ``after`` that it has.
 
-        ``whose``: the token that it is of, if any. Raises ``view.unknown``, and ``wait.busy`` beyond ``READERS``,
-        ``READERS_OF_ONE`` and ``FILTERED``.
+        ``whose``: the token that it is of, if any. ``contents``: whether it gets them from here; one that reads them
+        elsewhere is told the commit after which its changes go on. Raises ``view.unknown``, and ``wait.busy`` beyond
+        ``READERS``, ``READERS_OF_ONE`` and ``FILTERED``.
         """
         with self._lock:
             if self.readers >= READERS:
@@ -103,7 +110,7 @@ class Live:
             if whose is not None:
                 self._readers_of[whose] += 1
         self._wanted.set()
-        return Reader(self, followed, after, whose)
+        return Reader(self, followed, after, whose, contents)
 
     def leave(self, followed: _Followed, whose: str | None) -> None:
         with self._lock:
@@ -183,8 +190,8 @@ class Reader:
     As long as ``next`` gives None, ``begin`` is to be taken to its end.
     """
 
-    def __init__(self, live: Live, followed: _Followed, after: int | None, whose: str | None) -> None:
-        self._live, self._followed, self._whose = live, followed, whose
+    def __init__(self, live: Live, followed: _Followed, after: int | None, whose: str | None, contents: bool) -> None:
+        self._live, self._followed, self._whose, self._contents = live, followed, whose, contents
         self.commit = after  # that it has; None: nothing yet
         self._cursor: int | None = None  # the number of the next change of the ring; None: it is not there
         self._lost = False  # it was in the ring, and is not any more
@@ -192,7 +199,7 @@ class Reader:
         self._reason = NOT_KEPT  # why it gets the contents anew, if it had some before
 
     def begin(self) -> Iterator[Event]:
-        """What it lacks up to where the ring begins: changes, or the contents. Raises ``view.unknown``."""
+        """What it lacks up to where the ring begins: changes, the contents or their commit. Raises ``view.unknown``."""
         followed = self._followed
         if self.commit is not None and not self._lost:
             try:
@@ -206,9 +213,13 @@ class Reader:
         while self._cursor is None:
             if self.commit is not None:
                 yield behind(self.commit, self._reason)
-            feed, self.commit, parts = followed.contents()
-            for part, last in parts:
-                yield Event("snapshot", self.commit, part, last)
+            if self._contents:
+                feed, self.commit, parts = followed.contents()
+                for part, last in parts:
+                    yield Event("snapshot", self.commit, part, last)
+            else:
+                feed, self.commit = followed.newest()
+                yield _event("progress", self.commit)
             self._lost, self._reason = False, TOO_SLOW
             self._cursor = followed.place(feed, self.commit)
 
@@ -346,6 +357,11 @@ class _Followed:
         for at, delta in deltas.between(record, self.keep, -1, commit, last.number):
             yield _change(at, delta)
         yield _event("progress", last.upto)
+
+    def newest(self) -> tuple[str, int]:
+        """(feed, the last commit that the ring knows of)."""
+        with self._lock:
+            return self._record.feed, self._commit
 
     def contents(self) -> tuple[str, int, Iterator[Part]]:
         """(feed, commit, the parts of a snapshot)."""

@@ -42,12 +42,19 @@ def notices(
     responses={200: {"model": shapes.Alerts}},
     summary="Every sink that tells of changes: how much waits in it, and what it could not tell, oldest first",
 )
-def alerts(project: Project, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000) -> Response:
+def alerts(
+    project: Project,
+    sink: Annotated[str | None, Query(description="The dead letters of this one alone")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+) -> Response:
     letters = DeadLetters(project.path)
     sinks = letters.sinks()
-    dead, more = letters.first(sinks, limit)
-    waiting = {sink: letters.waiting(sink) for sink in sinks}
-    response = answers.json({"waiting": waiting, "dead": [letter.as_dict() for letter in dead]})
+    dead, more = letters.first(sinks if sink is None else [sink], limit)
+    response = answers.json({
+        "waiting": {name: letters.waiting(name) for name in sinks},
+        "letters": {name: letters.count(name) for name in sinks},
+        "dead": [letter.as_dict() for letter in dead],
+    })  # fmt: skip
     response.headers[answers.MORE] = "true" if more else "false"
     return response
 

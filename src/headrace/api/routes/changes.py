@@ -49,8 +49,10 @@ async def changes(
     pairs: asked.Pairs,
     last_event_id: Annotated[str | None, Header(description="A commit: go on after it")] = None,
     after: Annotated[int | None, Query(ge=0, description="The same, of a client that cannot set a header")] = None,
+    snapshot: Annotated[bool, Query(description="false: the contents are read elsewhere, and do not come here")] = True,
 ) -> StreamingResponse:
-    """An event's `id` is its commit. A reader that is too slow gets `behind`, then the contents anew.
+    """An event's `id` is its commit. A reader that is too slow gets `behind`, then the contents anew; with
+    `snapshot=false` in their place `progress`, to the commit after which the changes go on.
 
     Any other parameter is a filter, as of rows: `column=op.value`. A row that begins to pass, or ceases to, comes or
     goes.
@@ -64,7 +66,7 @@ async def changes(
         )  # fmt: skip
     filters = asked.filters(pairs, asked.CHANGES)
     keep = await run_in_threadpool(project.questions.keeping, relation.name, filters) if filters else None
-    reader = await run_in_threadpool(project.live.subscribe, relation.name, since, keep, who.token)
+    reader = await run_in_threadpool(project.live.subscribe, relation.name, since, keep, who.token, snapshot)
     return Stream(followed(reader, project.bells, relation.name, lambda: not who.still(relation.name)), reader)
 
 

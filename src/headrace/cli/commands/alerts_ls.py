@@ -34,12 +34,14 @@ def run(
     sinks = letters.sinks() if sink is None else [sink]
     waiting = {name: letters.waiting(name) for name in sinks}
     found, more = letters.first(sinks, limit if limit is not None or json else SHOWN)
+    counts = {name: letters.count(name) for name in sinks}
     dead = [letter.as_dict() for letter in found]
     if json:
-        display.emit({"waiting": waiting, "dead": dead})
+        display.emit({"waiting": waiting, "letters": counts, "dead": dead})
         return
     for name, count in waiting.items():
-        display.say(f"{name}: {display.counted(count, 'message')} to be sent")
+        told = f"{display.counted(count, 'message')} to be sent, {display.counted(counts[name], 'dead letter')}"
+        display.say(f"{name}: {told}")
     if not dead:
         display.say("there are no dead letters")
         return

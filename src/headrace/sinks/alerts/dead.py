@@ -25,6 +25,7 @@ _DEAD = """
 select min(number), view, max(log_commit), sum(entered + left + changed), max(dead_us), max(reason), max(rest)
 from message where dead_us is not null group by coalesce(letter, id) order by 1 limit ?
 """
+_COUNT = "select count(distinct coalesce(letter, id)) from message where dead_us is not null"
 _BODIES = """
 select body from message where dead_us is not null
 and coalesce(letter, id) = (select coalesce(letter, id) from message where number = ?) order by number
@@ -72,9 +73,14 @@ class DeadLetters:
         return sorted(path.stem for path in self._home.glob("*.db"))
 
     def waiting(self, sink: str) -> int:
-        """How many of its messages are still to be sent."""
+        """How many of its messages are still to be sent. Raises ``sink.unknown``."""
         with self._opened(sink) as outbox:
             return int(outbox.execute("select count(*) from message where dead_us is null").fetchone()[0])
+
+    def count(self, sink: str) -> int:
+        """How many dead letters it has. Raises ``sink.unknown``."""
+        with self._opened(sink) as outbox:
+            return int(outbox.execute(_COUNT).fetchone()[0])
 
     def first(self, sinks: Sequence[str], limit: int | None) -> tuple[list[DeadLetter], bool]:
         """The first ``limit`` of these sinks (None: all), sink by sink, oldest first; whether there are more.
