@@ -27,7 +27,7 @@ from headrace.api.routes import changes
 from headrace.api.routes.changes import Stream, followed
 from headrace.governance.roles import Role
 from headrace.serve import live as live_module
-from headrace.web import server
+from headrace.web import connection
 from published_view import Published, Rows, Versions
 
 
@@ -204,7 +204,7 @@ def test_a_reader_that_takes_nothing_is_let_go_also_once_its_token_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Amid contents that find no room on their way; who has taken them and waits for news is kept."""
-    monkeypatch.setattr(server, "SEND_S", 0.5)
+    monkeypatch.setattr(connection, "SEND_S", 0.5)
     published = Published(tmp_path / "shop")
     published.step([Rows({(id, 0): 1 for id in range(60_000)})])
     with site(published.folder) as running, events(running) as source:

@@ -6,10 +6,13 @@ Method: what `headrace up` serves, over a view published by hand; psql, psycopg 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import ssl
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +22,7 @@ import httpx
 import psycopg
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
+from fastapi import FastAPI
 
 import headrace
 from alert_receivers import certified
@@ -27,7 +31,8 @@ from headrace.catalog.project import read
 from headrace.model.definition import ApiSettings, Project, PsqlSettings, Settings
 from headrace.model.errors import HeadraceError
 from headrace.testing.ports import free_port
-from headrace.web import certificate, tls
+from headrace.web import certificate, server, tls
+from headrace.web.server import ServerThread
 from published_view import Published, Rows
 
 
@@ -97,6 +102,24 @@ def test_a_certificate_of_its_own_is_made_once_and_is_what_clients_check(folder:
             httpx.get(f"{url.replace('https', 'http')}/api/health")
     with served(folder, tls=True):
         assert authority.read_bytes() == made
+
+
+def test_a_handshake_that_is_not_ended_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        served = ServerThread(
+            FastAPI(), listener, encrypted=tls.files(tmp_path, tmp_path, PsqlSettings(tls=True), "api")
+        )
+        try:
+            for said in (b"", b"\x16\x03\x01"):  # the first of them, a greeting's
+                with socket.create_connection(("127.0.0.1", served.port), timeout=10) as line:
+                    line.sendall(said)
+                    since = time.monotonic()
+                    with contextlib.suppress(ConnectionResetError):
+                        assert line.recv(1) == b""
+                    assert 0.2 < time.monotonic() - since < 4
+        finally:
+            served.close()
 
 
 def test_one_that_is_for_other_names_or_is_over_soon_is_made_anew(

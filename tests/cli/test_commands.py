@@ -132,7 +132,7 @@ class Answers:
         }  # fmt: skip
 
     def wait_for(
-        self, token: str, timeout_s: float, view: str | None, sink: str | None, on_progress: Any
+        self, token: str, timeout_s: float, view: str | None, sink: str | None, on_progress: Any, whose: str | None
     ) -> dict[str, Any]:
         self.asked.append((token, timeout_s, view, sink))
         if token == "1042":

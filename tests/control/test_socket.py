@@ -74,8 +74,9 @@ class Recorder:
         return {"commit": 7, "least": 5, "lag": 2, "behind_s": 0.5, "views": [], "sinks": []}
 
     def wait_for(
-        self, token: str, timeout_s: float, view: str | None, sink: str | None, on_progress: verbs.Progress
-    ) -> dict[str, Any]:
+        self, token: str, timeout_s: float, view: str | None, sink: str | None, on_progress: verbs.Progress,
+        whose: str | None,
+    ) -> dict[str, Any]:  # fmt: skip
         self.calls.append(("wait", token, timeout_s, view, sink))
         while token == "8":
             on_progress({"text": "waiting"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -97,7 +97,9 @@ class Product:
         )
 
     def wait(self, token: int | str, timeout_s: float = LATE_S, **of: Any) -> dict[str, Any]:
-        return self.waits.wait_for(token, timeout_s, of.get("view"), of.get("sink"), of.get("on_progress"))
+        return self.waits.wait_for(
+            token, timeout_s, of.get("view"), of.get("sink"), of.get("on_progress"), of.get("whose")
+        )
 
     def fails(self, code: str, token: int | str, **of: Any) -> HeadraceError:
         with pytest.raises(HeadraceError) as caught:
@@ -201,16 +203,21 @@ def test_only_so_many_wait_at_once_and_who_leaves_makes_room(product: Product) -
             raise Left
 
     with ThreadPoolExecutor(waiting.WAITERS) as pool:
-        waits = [pool.submit(product.wait, 1, 60.0, on_progress=gone) for _ in range(waiting.WAITERS)]
-        end = time.monotonic() + 10
-        while product.waits._slots._value and time.monotonic() < end:
-            time.sleep(0.01)
+        waits = list[Future[Any]]()
+        for whose, count in (("ada", waiting.WAITERS_OF_ONE), ("bo", 1), (None, waiting.WAITERS_OF_ONE - 1)):
+            waits += [pool.submit(product.wait, 1, 60.0, on_progress=gone, whose=whose) for _ in range(count)]
+            end = time.monotonic() + 10
+            while product.waits._waiting.total() < len(waits) and time.monotonic() < end:
+                time.sleep(0.01)
+            assert product.fails("wait.busy", 1, whose="ada").what == (
+                "8 wait by this token already" if whose is not None else "16 wait already"
+            )
         product.fails("wait.busy", 1)
         product.sink("out", 1)
         assert product.wait(1, sink="out")["reached"] == 1  # what is there already needs no room
         del product.delivers["out"]
         left.set()
-        assert all(isinstance(wait.exception(5), Left) for wait in waits)
+        assert len(waits) == 16 and all(isinstance(wait.exception(5), Left) for wait in waits)
     product.fails("wait.timeout", 1)
 
 

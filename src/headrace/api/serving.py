@@ -27,6 +27,7 @@ import orjson
 
 from headrace.api.app import make_app
 from headrace.api.bells import Bells
+from headrace.api.descriptors import Seldom, bounds, raise_limit
 from headrace.api.project import Served
 from headrace.api.server import END_S, SIGN
 from headrace.api.who import Gate
@@ -52,6 +53,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_S)
     logging.basicConfig(format="%(message)s")
+    logging.getLogger("asyncio").addFilter(Seldom())
     told = orjson.loads(sys.stdin.buffer.readline())
     listeners = {name: socket.socket(fileno=number) for name, number in told["listeners"].items()}
     with ExitStack() as ends:
@@ -93,6 +95,8 @@ def _end_in_time() -> None:
 def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.socket]) -> ServerThread | None:
     """What answers HTTP, if anything does."""
     server, folder, api = None, Path(told["path"]), ApiSettings(**told["api"])
+    psql = PsqlSettings(**told["psql"]) if told["psql"] is not None else None
+    most = bounds(raise_limit(), psql.connections if psql is not None else 0)
     access = Access(folder / STATE)
     ends.callback(access.close)
     asking = Asking(folder)
@@ -101,24 +105,23 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}
     if "api" in listeners:
         bells = Bells()
-        live = Live(folder, questions.mirror, bells.ring)
+        live = Live(folder, questions.mirror, bells.ring, most.readers)
         ends.callback(live.close)
         forward = Forward(folder)
         forward.start()
         ends.callback(forward.close)
         gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
         app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
-        server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"], _alive)
+        server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"], _alive, most.connections)
         ends.callback(server.close)
         ends.callback(live.end)
         ends.callback(asking.close)  # who waits for an answer is told at once
-    if "psql" in listeners:
+    if psql is not None:
         # Its library is there only where it is asked for.
         from headrace.api.postgres.defining import Defining
         from headrace.api.postgres.password import passwords
         from headrace.api.postgres.server import PostgresServer
 
-        psql = PsqlSettings(**told["psql"])
         authenticate = None if psql.auth == "none" else passwords(access)
         files = encrypted["psql"]
         sessions = PostgresServer(questions, told["name"], folder, psql, authenticate, files and context(files, "psql"))

@@ -100,8 +100,9 @@ class PipelineVerbs(Protocol):
     def frontier(self) -> dict[str, Any]: ...
 
     def wait_for(
-        self, token: int | str, timeout_s: float, view: str | None, sink: str | None, on_progress: Progress | None
-    ) -> dict[str, Any]: ...
+        self, token: int | str, timeout_s: float, view: str | None, sink: str | None, on_progress: Progress | None,
+        whose: str | None,
+    ) -> dict[str, Any]: ...  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,12 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
     """``{"token", "commit", "reached", "of"}``. Ends early when the caller leaves.
 
     ``token``: a commit number or SOURCE:POINT; ``view`` or ``sink``: only that one, else every live view and every
-    sink; ``timeout`` in seconds.
+    sink; ``timeout`` in seconds; ``whose``: the token of who asks by it.
     """
     view, sink = arguments.get("view"), arguments.get("sink")
     timeout_s = float(arguments.get("timeout", 60.0))
-    return running.pipeline.wait_for(str(arguments["token"]), timeout_s, view, sink, progress)
+    whose = arguments.get("whose")
+    return running.pipeline.wait_for(str(arguments["token"]), timeout_s, view, sink, progress, whose)
 
 
 def ask(path: Path, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:

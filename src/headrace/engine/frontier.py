@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
 
 WAITERS = 16  # waits at once, over HTTP, the control socket and from Python together
+WAITERS_OF_ONE = WAITERS // 2  # of one token: others find a place
 LOOK_S = (0.002, 0.05)  # between two looks: at first, and after a while
 TELL_S = 0.5  # between two words about how far it is; whoever has left shows then
 
@@ -47,16 +49,18 @@ def frontier(pipeline: Pipeline) -> dict[str, Any]:
 
 
 class Waits:
-    """The waits on one pipeline; at most ``WAITERS`` at once. Called from any thread."""
+    """The waits on one pipeline; at most ``WAITERS`` at once, ``WAITERS_OF_ONE`` of one. Called from any thread."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._reader = LogReader(pipeline.folder / "log")
-        self._slots = threading.BoundedSemaphore(WAITERS)
+        self._lock = threading.Lock()
+        self._waiting = Counter[str | None]()  # by whose they are
 
     def wait_for(
-        self, token: int | str, timeout_s: float, view: str | None, sink: str | None, on_progress: Progress | None
-    ) -> dict[str, Any]:
+        self, token: int | str, timeout_s: float, view: str | None, sink: str | None, on_progress: Progress | None,
+        whose: str | None,
+    ) -> dict[str, Any]:  # fmt: skip
         """See ``Pipeline.wait_for``."""
         pipeline = self._pipeline
         read = tokens.read(token, list(pipeline.ingests), pipeline.log.end)
@@ -70,7 +74,7 @@ class Waits:
                 held.enter_context(self._source(read).watched())
             commit, reached = self._look(wanted, read.commit)
             if reached is None:
-                held.enter_context(self._slot())
+                held.enter_context(self._slot(whose))
             pause, told = LOOK_S[0], 0.0
             while reached is None:
                 self._goes_on(wanted, commit)
@@ -145,13 +149,23 @@ class Waits:
     # -- what ends a wait -----------------------------------------------------------------------------------
 
     @contextmanager
-    def _slot(self) -> Iterator[None]:
-        if not self._slots.acquire(blocking=False):
-            raise HeadraceError("wait.busy", f"{WAITERS} wait already", next="try again, or ask `headrace frontier`")
+    def _slot(self, whose: str | None) -> Iterator[None]:
+        with self._lock:
+            if self._waiting.total() >= WAITERS:
+                raise HeadraceError(
+                    "wait.busy", f"{WAITERS} wait already", next="try again, or ask `headrace frontier`"
+                )
+            if whose is not None and self._waiting[whose] >= WAITERS_OF_ONE:
+                raise HeadraceError(
+                    "wait.busy", f"{WAITERS_OF_ONE} wait by this token already",
+                    next="try again, or give others a token of their own",
+                )  # fmt: skip
+            self._waiting[whose] += 1
         try:
             yield
         finally:
-            self._slots.release()
+            with self._lock:
+                self._waiting -= Counter([whose])  # which forgets those of whom none is left
 
     def _goes_on(self, wanted: Awaited, commit: int | None) -> None:
         """Raises what will keep it from ever being reached."""

@@ -270,15 +270,16 @@ class Pipeline:
 
     def wait_for(
         self, token: int | str, timeout_s: float = 60.0, view: str | None = None, sink: str | None = None,
-        on_progress: Progress | None = None,
+        on_progress: Progress | None = None, whose: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Until every live view and every sink, or just that view or sink, has reached a write: read your own writes.
 
-        ``token``: a commit number, or ``SOURCE:POINT`` (PostgreSQL: an LSN read after the commit). The answer:
+        ``token``: a commit number, or ``SOURCE:POINT`` (PostgreSQL: an LSN read after the commit); ``whose``: the id of
+        who waits, if it has one, so that not all who wait are it. The answer:
         ``{"token", "commit", "reached", "of"}``. Raises ``HeadraceError``: wait.token, wait.busy, view.unknown,
         sink.unknown, view.failed, and after ``timeout_s`` wait.timeout, which is a ``TimeoutError`` too.
         """
-        return self._waits.wait_for(token, timeout_s, view, sink, on_progress)
+        return self._waits.wait_for(token, timeout_s, view, sink, on_progress, whose)
 
     def frontier(self) -> dict[str, Any]:
         """Which commit each view and sink has reached, and ``least``, the least of them: see ``serve.frontier``."""

@@ -62,9 +62,15 @@ class Event:
 
 
 class Live:
-    """The views of a project, for readers in any thread. ``on_change`` hears the name of a view with news."""
+    """The views of a project, for readers in any thread. ``on_change`` hears the name of a view with news.
 
-    def __init__(self, project: Path, mirror: Mirror, on_change: Callable[[str], None] = lambda view: None) -> None:
+    ``most``: readers at once, where fewer than ``READERS`` find room.
+    """
+
+    def __init__(
+        self, project: Path, mirror: Mirror, on_change: Callable[[str], None] = lambda view: None, most: int = READERS
+    ) -> None:
+        self._most = most
         self._project, self._mirror, self.on_change = project, mirror, on_change
         self._lock = threading.Lock()
         self._followed: dict[tuple[str, Keep | None], _Followed] = {}
@@ -87,14 +93,15 @@ class Live:
 
         ``whose``: the token that it is of, if any. ``contents``: whether it gets them from here; one that reads them
         elsewhere is told the commit after which its changes go on. Raises ``view.unknown``, and ``wait.busy`` beyond
-        ``READERS``, ``READERS_OF_ONE`` and ``FILTERED``.
+        ``READERS``, ``READERS_OF_ONE`` and ``FILTERED``, and beyond ``most`` and half of that.
         """
+        most, of_one = min(READERS, self._most), min(READERS_OF_ONE, self._most // 2)
         with self._lock:
-            if self.readers >= READERS:
-                raise HeadraceError("wait.busy", f"{READERS} follow views already", next="try again later")
-            if whose is not None and self._readers_of[whose] >= READERS_OF_ONE:
+            if self.readers >= most:
+                raise HeadraceError("wait.busy", f"{most} follow views already", next="try again later")
+            if whose is not None and self._readers_of[whose] >= of_one:
                 raise HeadraceError(
-                    "wait.busy", f"{READERS_OF_ONE} follow views by this token already",
+                    "wait.busy", f"{of_one} follow views by this token already",
                     next="end some of them, or give others a token of their own",
                 )  # fmt: skip
             catalog = self._opened()

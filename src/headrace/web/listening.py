@@ -7,6 +7,7 @@ import socket
 
 from headrace.model.errors import HeadraceError
 
+QUEUE = 1_024  # connections that wait to be taken
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -23,7 +24,7 @@ def listen(host: str, port: int, where: str, *, code: str, next: str, send_bytes
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
     try:
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen(QUEUE)
     except OSError as error:
         listener.close()
         taken = error.errno == errno.EADDRINUSE

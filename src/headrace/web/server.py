@@ -7,29 +7,32 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headrace.model.errors import HeadraceError
+from headrace.web.connection import HEAD_S, Connection, Places
+from headrace.web.listening import QUEUE
 from headrace.web.tls import Files
 
 _STARTUP_S = 10.0
 _GRACE_S = 2  # for requests that are being answered when it ends
-SEND_S = 60.0  # a connection is dropped whose other end takes nothing of a stream for so long
+CONNECTIONS = 512  # at once, unless who makes it says how many
+_AT_ONE_GO = 8  # are taken: the loop takes three times as many more before the first of them has made room
 
 
 class ServerThread:
     """Answers on a listening socket from its making on until ``close``. ``app``: an ASGI application.
 
     ``encrypted``: the files of its certificate, for HTTPS. ``alive`` is called by the loop that answers, every second.
+    ``connections``: at most so many; for another one that has no request, the one that was silent longest, is ended.
     """
 
     def __init__(
         self, app: Any, listener: socket.socket, name: str = "headrace-http", encrypted: Files | None = None,
-        alive: Callable[[], None] | None = None,
+        alive: Callable[[], None] | None = None, connections: int = CONNECTIONS,
     ) -> None:  # fmt: skip
         async def notify() -> None:
             if alive is not None:
@@ -37,9 +40,10 @@ class ServerThread:
 
         self.port: int = listener.getsockname()[1]
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none", loop="asyncio", http=_Connection,
+            app, log_config=None, access_log=False, lifespan="off", ws="none", loop=f"{__name__}:Loop",
+            http=partial(Connection, places=Places(connections)),  # type: ignore[arg-type]
             proxy_headers=False,  # who asks would choose the address that is written down of them
-            timeout_keep_alive=75, timeout_graceful_shutdown=_GRACE_S, server_header=False,
+            backlog=_AT_ONE_GO, timeout_keep_alive=75, timeout_graceful_shutdown=_GRACE_S, server_header=False,
             ssl_certfile=encrypted and encrypted.certificate, ssl_keyfile=encrypted and encrypted.key,
             callback_notify=notify if alive else None, timeout_notify=0,  # of the looks that it takes each second
         )  # fmt: skip
@@ -51,6 +55,7 @@ class ServerThread:
             time.sleep(0.005)
         if not self._server.started:
             raise HeadraceError("internal", "the HTTP server did not start")
+        listener.listen(QUEUE)
 
     @property
     def ended(self) -> bool:
@@ -63,19 +68,9 @@ class ServerThread:
         self._thread.join(timeout=_GRACE_S + 3)
 
 
-class _Connection(HttpToolsProtocol):
-    """Whose streams do not wait for ever."""
+class Loop(asyncio.SelectorEventLoop):
+    """Gives a TLS handshake no more time than a request's head, for which the server has no setting."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.flow = _Flow(transport)
-
-
-class _Flow(FlowControl):
-    async def drain(self) -> None:
-        """Until more can be sent; after ``SEND_S`` the connection is ended, as if its other end had left."""
-        try:
-            async with asyncio.timeout(SEND_S):
-                await super().drain()
-        except TimeoutError:
-            self._transport.abort()
+    async def create_server(self, *given: Any, **named: Any) -> asyncio.Server:
+        encrypted = named.get("ssl") is not None
+        return await super().create_server(*given, **named, ssl_handshake_timeout=HEAD_S if encrypted else None)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from headrace.api import answers
 from headrace.api.project import Served, served
 from headrace.api.who import Asking, asking
+from headrace.web.waiting import LEFT, attended
 
 router = APIRouter(tags=["definitions"])
 Project = Annotated[Served, Depends(served)]
@@ -37,6 +39,8 @@ class Awaited(BaseModel, extra="forbid"):
 
 
 @router.post("/wait", summary="Until views and sinks have reached a write")
-def wait(who: Who, project: Project, awaited: Awaited) -> Response:
+async def wait(request: Request, who: Who, project: Project, awaited: Awaited) -> Response:
     who.require(awaited.view)  # a sink tells of more than one
-    return answers.json(project.verb("wait", awaited.model_dump(exclude_none=True)))
+    arguments = {**awaited.model_dump(exclude_none=True), "whose": who.token}
+    found = await attended(request, partial(project.call, "wait", arguments))
+    return answers.json(found) if found is not None else Response(status_code=LEFT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -19,13 +18,13 @@ from headrace.sources.connectors.http import groups
 from headrace.sources.connectors.http.queue import SubmissionQueue, stopped
 from headrace.sources.connectors.http.transactions import Kept, Submission
 from headrace.web.status import Refused, answer, refusal
+from headrace.web.waiting import LEFT, attended
 
 INLINE_BYTES = 64 << 10  # bodies up to this size are parsed on the event loop, larger ones beside it
 _LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 WAIT_S, WAIT_MAX_S = 60.0, 600.0  # how long a client waits for a write, unless it says so
 HELD_LOOK_S = (0.005, 0.1)  # between two looks for room in the queue
 STALLED_S = 30.0  # a client that sends nothing of its body for so long is not waited for
-GONE_S = 0.25  # between two looks whether a client that waits is still there
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -103,10 +102,6 @@ def make_app(
     for method, path, handler in groups.routes(source, lambda request: _authorise(request, read_token, allowed)):
         app.add_route(path, _guarded(handler), methods=[method])
     return app
-
-
-class _Gone(Exception):
-    """The client of a wait has left, or the source is stopping."""
 
 
 def _guarded(handler: Handler) -> Handler:
@@ -227,33 +222,17 @@ def _asked(request: Request) -> tuple[dict[str, str], float]:
 async def _waited(
     request: Request, queue: SubmissionQueue, work: Callable[[Callable[[dict[str, Any]], None]], dict[str, Any]]
 ) -> Response:
-    """What ``work`` answers, from a thread; the function that it tells its progress ends it once nobody is there."""
-    over = threading.Event()
+    def goes_on() -> None:
+        if queue.closed:
+            raise stopped()
 
-    def progress(event: dict[str, Any]) -> None:
-        if over.is_set():
-            raise _Gone
-
-    def waited() -> dict[str, Any] | None:
-        try:
-            return work(progress)
-        except _Gone:
-            return None
-
-    waiting = asyncio.ensure_future(run_in_threadpool(waited))
     try:
-        while not (await asyncio.wait({waiting}, timeout=GONE_S))[0]:
-            if queue.closed:
-                raise stopped()
-            if await request.is_disconnected():
-                return Response(status_code=499)  # read by nobody
-        return answer(200, await waiting or {})
+        found = await attended(request, work, goes_on)
     except HeadraceError as error:
         if error.code == "view.failed":  # see _without_rows
             raise HeadraceError(error.code, error.what, where=error.where, next=error.next) from error
         raise
-    finally:
-        over.set()
+    return answer(200, found) if found is not None else Response(status_code=LEFT)
 
 
 def _receipt(first: int, submission: Submission, repeated: bool) -> dict[str, Any]:
