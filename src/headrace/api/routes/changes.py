@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 from anyio import CapacityLimiter, to_thread
@@ -31,6 +31,12 @@ PROGRESS_S = 1.0  # between two looks whether the view has reached a later commi
 PING_S = 15.0  # at most so long nothing is sent: who is in between, or has left, is found out
 PIECE_BYTES = 64 << 10  # sent at a time: what a slow reader has not taken is not copied for it
 EVENT_STREAM = "text/event-stream"
+EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
+        "description": "snapshot, change, progress, behind, error",
+    }
+}
 BEGINNING = 16  # streams that read what they begin with at once: other requests find threads of their own
 
 _beginning = CapacityLimiter(BEGINNING)
@@ -40,7 +46,8 @@ _log = logging.getLogger(__name__)
 @router.get(
     "/views/{name}/changes",
     summary="The contents, then every change as it is published: server-sent events",
-    responses={200: {"content": {EVENT_STREAM: {}}, "description": "snapshot, change, progress, behind, error"}},
+    response_class=StreamingResponse,
+    responses=EVENTS,
 )
 async def changes(
     who: Who,

@@ -8,10 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
-from headrace.api import answers, asked, few, shapes
+from headrace.api import answers, asked, few
 from headrace.api.project import Served, served
 from headrace.api.routes import changes
+from headrace.api.shapes import queries as shapes
 from headrace.api.who import Asking, asking
 from headrace.catalog import searches
 from headrace.model.bounds import Deadline
@@ -73,7 +75,7 @@ def change(who: Who, project: Project, query: str, words: Words) -> Response:
     return answers.json(_shown(changed))
 
 
-@router.delete("/queries/{query}", summary="Remove one")
+@router.delete("/queries/{query}", responses={200: {"model": shapes.Removed}}, summary="Remove one")
 def remove(who: Who, project: Project, query: str) -> Response:
     gone = _known(who, project, query)
     with who.doing(gone.view or None, {"query": gone.name}):
@@ -110,9 +112,8 @@ def matches(
 @router.get(
     "/queries/{query}/changes",
     summary="The rows that one matches, then every change of them: server-sent events",
-    responses={
-        200: {"content": {changes.EVENT_STREAM: {}}, "description": "snapshot, change, progress, behind, error"}
-    },
+    response_class=StreamingResponse,
+    responses=changes.EVENTS,
 )
 def follow(
     who: Who,
