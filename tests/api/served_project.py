@@ -24,19 +24,22 @@ from headrace.web.listening import listen
 from headrace.web.server import ServerThread
 
 STATUS: dict[str, Any] = {
-    "commit": 12, "frontier": 11, "steps": 7, "step_seconds": 0.25,
+    "pid": 1, "state": "running", "commit": 12, "first": 1, "frontier": 11, "steps": 7, "step_seconds": 0.25,
+    "published_us": 1_700_000_000_000_000,
     "views": [
         {"name": "sums", "version": 1, "state": "live", "reason": "", "commit": 11, "behind_s": 0.5,
          "failing": [], "quarantined": {"sums": 2}, "reads": ["orders"]},
         {"name": "top", "version": 0, "state": "refused", "reason": "no", "commit": 0, "failing": [], "reads": ["sums"]},
     ],
     "sources": [
-        {"name": "shop", "tables": ["orders"], "rows": 40, "state": "running", "backlog": 3, "queued_bytes": 0,
-         "error": None, "quarantined": {"orders": 1}},
+        {"name": "shop", "tables": ["orders"], "rows": 40, "position": "7", "state": "running", "backlog": 3,
+         "queued_bytes": 0, "error": None, "warnings": [], "quarantined": {"orders": 1},
+         "copying": [{"table": "orders", "done": 40, "total": 100, "per_s": 20.0, "left_s": 3.0}]},
     ],
     "sinks": [
-        {"name": "store", "frontier": 10, "rows": 9, "lag": 1, "behind_s": 2.0, "state": "failed",
-         "error": {"code": "sink.connect"}, "quarantined": {"sums": 4}, "views": ["sums"]},
+        {"name": "store", "frontier": 10, "rows": 9, "lag": 1, "behind_s": 2.0, "state": "failed", "attempts": 0,
+         "error": {"code": "sink.connect", "what": "no", "where": "", "why": "", "next": ""}, "quarantined": {"sums": 4},
+         "quarantine": {"what": "its store cannot hold", "where": "its table"}, "tells": False, "views": ["sums"]},
     ],
 }  # fmt: skip
 # As of a view over a table; what is kept is of the table.

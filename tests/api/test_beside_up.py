@@ -22,9 +22,11 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from contract import agreed
 from pydantic import TypeAdapter
 
-from headrace.api import shapes
+from headrace.api.shapes import reads
+from headrace.api.shapes.lineage import ColumnLineage, Lineage
 
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -56,9 +58,10 @@ class Running:
         return str(next(s for s in self.told["ready"]["sources"] if s["name"] == "shop")["endpoint"])
 
     def client(self) -> httpx.Client:
-        """Asks as the owner."""
+        """Asks as the owner; every answer is held against the contract."""
         url = self.told["api.started"]["url"]
-        return httpx.Client(base_url=f"{url}/api", headers=self._bearer("api"), timeout=WAIT_S)
+        hooks = {"response": [agreed]}
+        return httpx.Client(base_url=f"{url}/api", headers=self._bearer("api"), timeout=WAIT_S, event_hooks=hooks)
 
     def push(self, table: str, rows: list[dict[str, Any]], operation: str = "upsert") -> int:
         """The commit of a transaction that is pushed into the source."""
@@ -195,7 +198,6 @@ def test_orders_by_the_hour_with_those_of_the_day_before(running: Running) -> No
         asked = {"time": "placed_at", "every": "1h", "value": "sum(amount)", "compare": "1d", "zone": "Europe/Berlin",
                  "from": "2026-03-29T05:00:00Z", "to": "2026-03-29T08:00:00Z", "id": "gte.100"}  # fmt: skip
         told = client.get("/views/orders/series", params=asked).json()
-        TypeAdapter(shapes.Rows).validate_python(told)
         assert [column["type"] for column in told["columns"]] == ["timestamp", "decimal(38,2)", "decimal(38,2)"]
         # The clock went forth that night: seven in the morning was an hour earlier than the day before.
         assert [tuple(row.values()) for row in told["rows"]] == [
@@ -228,15 +230,15 @@ def test_a_port_that_is_configured_and_taken_keeps_it_from_starting(tmp_path: Pa
 
 def test_operators_columns_and_versions_of_a_view_are_told(running: Running) -> None:
     with running.client() as client:
-        told = TypeAdapter(shapes.Lineage).validate_python(client.get("/lineage?columns=true").json())
-        one = TypeAdapter(shapes.ColumnLineage).validate_python(client.get("/views/Revenue/lineage").json())
+        told = TypeAdapter(Lineage).validate_python(client.get("/lineage?columns=true").json())
+        one = TypeAdapter(ColumnLineage).validate_python(client.get("/views/Revenue/lineage").json())
         (revenue,) = [column for column in told.columns if (column.relation, column.column) == ("revenue", "revenue")]
         (same,) = [column for column in one.columns if column.column == "revenue"]
         assert (revenue.value, revenue.rows) == (same.value, same.rows) and revenue.value and revenue.rows
         assert {f"table:{place.relation}" for place in revenue.value} <= {node.id for node in told.nodes}
         assert client.get("/lineage").json().keys() == {"nodes", "edges"}
         assert client.get("/views/revenues/lineage").json()["code"] == "view.unknown"
-        versions = TypeAdapter(shapes.Versions).validate_python(client.get("/views/revenue/versions").json()).versions
+        versions = TypeAdapter(reads.Versions).validate_python(client.get("/views/revenue/versions").json()).versions
         assert [(v.version, v.state, v.gone_at) for v in versions] == [(1, "live", None)] and versions[0].came_at
         explained = client.get("/views/revenue/explain").json()
         assert {"in", "out", "read"} == explained["operators"][-1]["rows"].keys()
@@ -286,3 +288,51 @@ def test_a_view_is_edited_and_what_was_set_aside_is_sent_again(running: Running)
         assert (source["name"], source["state"]) == ("shop", "running")
         assert sorted(source["tables"]) == ["customers", "orders"]
         assert (sink["name"], sink["frontier"], sink["state"]) == ("local", commit + 1, "running")
+
+
+def test_what_is_kept_aside_is_told_corrected_and_dropped(running: Running) -> None:
+    """Of tables, of a view that goes on without a row, one that fails on it and one that is refused."""
+    for name, text in (
+        ("without", "-- on_error: set_aside\nSELECT id, 100 div (id - 61) AS share FROM customers"),
+        ("fails", "SELECT id, 100 div (id - 61) AS share FROM customers"),
+        ("refused", "SELECT id FROM nowhere"),
+    ):
+        (running.folder / f"views/{name}.sql").write_text(text)
+    row = {"id": 60, "name": "Ida", "region": "west"}
+    with running.client() as client:
+        planned = {view["name"]: view["refused"] for view in client.post("/plan").json()["views"]}
+        assert planned["refused"]["code"] == "sql.unknown_relation" and planned["without"] is None
+        client.post("/apply").raise_for_status()
+        running.push("customers", [row])
+        twice = [running.push("customers", [{**row, "name": name}], "insert") for name in ("Ada", "Eve")]
+        commit = running.push("customers", [{**row, "id": 61}])
+        assert client.post("/wait", json={"token": commit, "view": "without"}).json() == {
+            "token": str(commit), "commit": commit, "reached": commit, "of": "view without"
+        }  # fmt: skip
+        kept = {entry["id"]: entry for entry in client.get("/quarantine").json()}
+        ada, eve, of_view = kept
+        assert (ada, eve) == tuple(f"customers:{each}:1" for each in twice)
+        assert (kept[of_view]["view"], kept[of_view]["table"]) == ("without", "customers")
+        assert (kept[of_view]["row"]["id"], kept[of_view]["weight"]) == (61, 1)
+        end, views = time.monotonic() + WAIT_S, dict[str, Any]()
+        while not views or "table" not in views["fails"]["failing"][0]:  # its rows are looked for between steps
+            assert time.monotonic() < end, views["fails"]
+            views = {view["name"]: view for view in client.get("/status").json()["views"]}
+        assert views["without"]["quarantined"] == {"without": 1} and views["refused"]["state"] == "refused"
+        (failing,) = views["fails"]["failing"]
+        assert (failing["table"], failing["row"]["id"], failing["weight"]) == ("customers", 61, 1)
+        assert client.get("/views/fails").json()["failing"] == [failing]
+        assert {view["name"]: view["state"] for view in client.get("/frontier").json()["views"]}["fails"] == "failed"
+
+        (again,) = client.post(f"/quarantine/{of_view}/replay").json()["again"]  # it still throws
+        sent = client.post(f"/quarantine/{ada}/fix", json={"cells": {"id": "62"}}).json()
+        assert (sent["changes"], sent["again"]) == (1, [])
+        assert client.get("/views/customers/row?id=62").json()["row"] == {**row, "id": 62, "name": "Ada"}
+        assert client.delete(f"/quarantine/{eve}").json() == {"dropped": 1}
+        assert [entry["id"] for entry in client.get("/quarantine").json()] == [again] != [of_view]
+        done = [(e["action"], e["outcome"]) for e in client.get("/audit").json() if e["detail"].get("id") in (ada, eve)]
+        assert done == [
+            ("quarantine_fix", "begun"), ("quarantine_fix", "done"),
+            ("quarantine_drop", "begun"), ("quarantine_drop", "done"),
+        ]  # fmt: skip
+        assert client.get("/top").json()["rows"] >= commit - 1 and client.get("/views").status_code == 200

@@ -99,6 +99,12 @@ def test_over_http_it_ends_with_nothing_and_begins_anew(views: Views, served: Si
             views.step(orders=[(7, "late", 1)], returns=[(8, "late", 1)])
             told[0].append(next(stream))
             assert held(told[0]) == Counter([*NEW, (6, "late"), (8, "late")])
+        move(views, "orders")  # the very query that it was, of which a reader of its end has nothing any more
+        with owner.stream("GET", "/api/queries/late/changes", headers={"Last-Event-ID": told[1][-1][2]}) as whole:
+            stream = events(whole)
+            told[1] += [next(stream), next(stream)]
+            assert held(told[1]) == Counter([*OLD, (5, "late"), (7, "late")])
+        move(views, "returns")
         assert viewer.get("/api/queries").json() == []
         for path in ("matches", "changes"):
             refused = viewer.get(f"/api/queries/late/{path}")

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
 
 from headrace.api import asked, metrics, page
 from headrace.api.actions import ACTIONS
@@ -72,7 +73,9 @@ def routes(router: APIRouter) -> list[str]:
 def _measured(requests: metrics.Requests) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/metrics", summary="What is measured, for Prometheus", tags=["health"])
+    @router.get(
+        "/metrics", response_class=PlainTextResponse, summary="What is measured, for Prometheus", tags=["health"]
+    )
     def measured(request: Request) -> Response:
         project: Served = request.app.state.served
         page = metrics.text(project.verb("status"), project.verb("top"), requests, project.live.readers)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers, shapes
+from headrace.api import answers
+from headrace.api.shapes import access as shapes
 from headrace.api.who import Asking, asking
 from headrace.governance.audit import Wanted
 from headrace.governance.roles import Role
@@ -52,7 +53,11 @@ def revoke(who: Who, id: str) -> Response:
     return answers.json(_shown(who.access.revoke_token(who.principal, id, address=who.address)))
 
 
-@router.get("/audit", summary="What was done and by whom, and what was refused: the last entries, oldest first")
+@router.get(
+    "/audit",
+    responses={200: {"model": list[shapes.AuditEntry]}},
+    summary="What was done and by whom, and what was refused: the last entries, oldest first",
+)
 def audit(
     who: Who,
     name: Annotated[str | None, Query(alias="who")] = None,

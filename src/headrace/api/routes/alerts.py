@@ -9,8 +9,10 @@ from typing import Annotated
 import orjson
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers, shapes
+from headrace.api import answers
 from headrace.api.project import Served, served
+from headrace.api.shapes import alerts as shapes
+from headrace.api.shapes.shape import Dropped
 from headrace.api.who import Asking, asking
 from headrace.sinks.alerts.dead import DeadLetters
 from headrace.sinks.alerts.notices import KEPT, Notices
@@ -69,13 +71,21 @@ def letter(project: Project, sink: str, number: int) -> Response:
     return answers.json({**found.as_dict(), "messages": [orjson.loads(message) for message in messages]})
 
 
-@router.post("/alerts/{sink}/{number}/replay", summary="Send one again, before what waits")
+@router.post(
+    "/alerts/{sink}/{number}/replay",
+    responses={200: {"model": shapes.Replayed}},
+    summary="Send one again, before what waits",
+)
 def replay(who: Who, project: Project, sink: str, number: int) -> Response:
     with who.doing(detail={"sink": sink, "number": number}):
         return answers.json({"replayed": DeadLetters(project.path).replay(sink, number)})
 
 
-@router.delete("/alerts/{sink}/{number}", summary="Drop one for good: what it tells stays untold")
+@router.delete(
+    "/alerts/{sink}/{number}",
+    responses={200: {"model": Dropped}},
+    summary="Drop one for good: what it tells stays untold",
+)
 def drop(who: Who, project: Project, sink: str, number: int) -> Response:
     with who.doing(detail={"sink": sink, "number": number}):
         return answers.json({"dropped": DeadLetters(project.path).drop(sink, number)})

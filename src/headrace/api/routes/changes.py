@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 from anyio import CapacityLimiter, to_thread
@@ -31,6 +31,12 @@ PROGRESS_S = 1.0  # between two looks whether the view has reached a later commi
 PING_S = 15.0  # at most so long nothing is sent: who is in between, or has left, is found out
 PIECE_BYTES = 64 << 10  # sent at a time: what a slow reader has not taken is not copied for it
 EVENT_STREAM = "text/event-stream"
+EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
+        "description": "snapshot, change, progress, behind, error",
+    }
+}
 BEGINNING = 16  # streams that read what they begin with at once: other requests find threads of their own
 
 _beginning = CapacityLimiter(BEGINNING)
@@ -40,7 +46,8 @@ _log = logging.getLogger(__name__)
 @router.get(
     "/views/{name}/changes",
     summary="The contents, then every change as it is published: server-sent events",
-    responses={200: {"content": {EVENT_STREAM: {}}, "description": "snapshot, change, progress, behind, error"}},
+    response_class=StreamingResponse,
+    responses=EVENTS,
 )
 async def changes(
     who: Who,
@@ -100,9 +107,11 @@ async def _told(events: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
             yield b"event: error\ndata: %b\n\n" % orjson.dumps(FAULT.as_dict())
 
 
-async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], bool]) -> AsyncGenerator[bytes]:
+async def followed(
+    reader: Reader, bells: Bells, view: str, over: Callable[[], bool], mark: str = ""
+) -> AsyncGenerator[bytes]:
     """Until the client leaves, the view is gone, or ``over`` says so, which is asked once a second, also while contents
-    are sent that take longer.
+    are sent that take longer. ``mark``: see ``pieces``.
     """
     asked_at = time.monotonic()
 
@@ -121,7 +130,7 @@ async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], b
                 news = reader.next()
                 if news is None:
                     async for event in _begun(reader):
-                        for piece in pieces([event]):
+                        for piece in pieces([event], mark):
                             if await ended():
                                 return
                             yield piece
@@ -139,7 +148,7 @@ async def followed(reader: Reader, bells: Bells, view: str, over: Callable[[], b
                 news = [progress] if progress is not None else []
             if news:
                 idle_s = 0.0
-                for piece in pieces(news):
+                for piece in pieces(news, mark):
                     yield piece
             elif idle_s >= PING_S:
                 idle_s = 0.0
@@ -152,15 +161,19 @@ async def _begun(reader: Reader) -> AsyncGenerator[Event]:
         yield event
 
 
-def pieces(events: list[Event]) -> list[bytes]:
-    """Small events together, large ones in pieces."""
-    sent = b"".join(b"event: %b\n%bdata: %b\n\n" % (event.kind.encode(), _id(event), event.data) for event in events)
+def pieces(events: list[Event], mark: str = "") -> list[bytes]:
+    """Small events together, large ones in pieces. ``mark``: what is said beside the commit in their ids."""
+    sent = b"".join(
+        b"event: %b\n%bdata: %b\n\n" % (event.kind.encode(), _id(event, mark), event.data) for event in events
+    )
     return [sent[at : at + PIECE_BYTES] for at in range(0, len(sent), PIECE_BYTES)]
 
 
-def _id(event: Event) -> bytes:
+def _id(event: Event, mark: str) -> bytes:
     """Who comes back with it has all of that commit; so a part has none, and what is to be forgotten an empty one."""
-    return b"id: %d\n" % event.commit if event.whole else b"id\n" if event.kind == "behind" else b""
+    if event.whole:
+        return b"id: %d%b\n" % (event.commit, f"-{mark}".encode() if mark else b"")
+    return b"id\n" if event.kind == "behind" else b""
 
 
 def place(text: str) -> int:

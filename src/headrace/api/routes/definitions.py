@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from headrace.api import answers
 from headrace.api.project import Served, served
+from headrace.api.shapes import definitions as shapes
 from headrace.api.who import Asking, asking
 from headrace.web.waiting import LEFT, attended
 
@@ -18,12 +19,18 @@ Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
 
 
-@router.post("/plan", summary="What the files in the project's folder would change; changes nothing")
+@router.post(
+    "/plan",
+    responses={200: {"model": shapes.Plan}},
+    summary="What the files in the project's folder would change; changes nothing",
+)
 def plan(project: Project) -> Response:
     return answers.json(project.verb("plan"))
 
 
-@router.post("/apply", summary="Take the definitions as they are in the folder now")
+@router.post(
+    "/apply", responses={200: {"model": shapes.Applied}}, summary="Take the definitions as they are in the folder now"
+)
 def apply(who: Who, project: Project) -> Response:
     with who.doing():
         return answers.json(project.verb("apply"))
@@ -38,7 +45,7 @@ class Awaited(BaseModel, extra="forbid"):
     timeout: float = Field(default=30.0, ge=0, le=60, description="Seconds")
 
 
-@router.post("/wait", summary="Until views and sinks have reached a write")
+@router.post("/wait", responses={200: {"model": shapes.Reached}}, summary="Until views and sinks have reached a write")
 async def wait(request: Request, who: Who, project: Project, awaited: Awaited) -> Response:
     who.require(awaited.view)  # a sink tells of more than one
     arguments = {**awaited.model_dump(exclude_none=True), "whose": who.token}

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers, asked, shapes
+from headrace.api import answers, asked
 from headrace.api.project import Served, served
+from headrace.api.shapes import feeds as shapes
 from headrace.api.who import Asking, asking
 from headrace.model.moment import HINT
 from headrace.serve import newest

@@ -7,8 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers, reached, shapes
+from headrace.api import answers, reached
 from headrace.api.project import Served, served
+from headrace.api.shapes import health as shapes
+from headrace.api.shapes.lineage import Lineage
 from headrace.api.who import Asking, asking
 from headrace.control.error_code import explained
 from headrace.control.lineage import graph
@@ -38,25 +40,33 @@ def error_code(code: str) -> Response:
         raise Refused(404, error) from None
 
 
-@router.get("/status", summary="How far the log, each view, source and sink are, and what is wrong")
+@router.get(
+    "/status",
+    responses={200: {"model": shapes.Status}},
+    summary="How far the log, each view, source and sink are, and what is wrong",
+)
 def status(who: Who, project: Project) -> Response:
     """A token that is limited to some views is told of those, without sources and sinks."""
     return answers.json(reached.status(who, project.verb("status")))
 
 
-@router.get("/top", summary="What it takes of its machine")
+@router.get("/top", responses={200: {"model": shapes.Top}}, summary="What it takes of its machine")
 def top(project: Project) -> Response:
     return answers.json(project.verb("top"))
 
 
-@router.get("/frontier", summary="Which commit each view and sink has reached, and the least of them")
+@router.get(
+    "/frontier",
+    responses={200: {"model": shapes.Frontier}},
+    summary="Which commit each view and sink has reached, and the least of them",
+)
 def frontier(project: Project) -> Response:
     return answers.json(project.verb("frontier"))
 
 
 @router.get(
     "/lineage",
-    responses={200: {"model": shapes.Lineage}},
+    responses={200: {"model": Lineage}},
     summary="Sources, tables, views and sinks, and what flows from which to which",
 )
 def lineage(
@@ -70,6 +80,8 @@ def lineage(
     return answers.json(reached.graph(who, found))
 
 
-@router.get("/sources", summary="Every source: its tables, position, state")
+@router.get(
+    "/sources", responses={200: {"model": list[shapes.Source]}}, summary="Every source: its tables, position, state"
+)
 def sources(project: Project) -> Response:
     return answers.json(project.verb("status")["sources"])

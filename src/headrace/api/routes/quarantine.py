@@ -12,6 +12,8 @@ from pydantic import BaseModel, Field
 from headrace.api import answers
 from headrace.api.asked import Shallow
 from headrace.api.project import Served, served
+from headrace.api.shapes import quarantine as shapes
+from headrace.api.shapes.shape import Dropped
 from headrace.api.who import Asking, asking
 from headrace.model.errors import HeadraceError
 from headrace.serve.fitting import BYTES_MAX
@@ -23,7 +25,11 @@ Who = Annotated[Asking, Depends(asking)]
 As = Annotated[Literal["replace"] | None, Field(alias="as", description="replace: whatever the table holds by now")]
 
 
-@router.get("/quarantine", summary="The entries, oldest first")
+@router.get(
+    "/quarantine",
+    responses={200: {"model": list[shapes.SetAside | shapes.Unread | shapes.Without]}},
+    summary="The entries, oldest first",
+)
 def quarantine(
     who: Who, project: Project, table: str | None = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000
 ) -> Response:
@@ -41,7 +47,9 @@ class Replay(BaseModel, extra="forbid"):
     as_: As = None
 
 
-@router.post("/quarantine/{id}/replay", summary="Send one again, in a new transaction")
+@router.post(
+    "/quarantine/{id}/replay", responses={200: {"model": shapes.Sent}}, summary="Send one again, in a new transaction"
+)
 def replay(who: Who, project: Project, id: str, how: Replay | None = None) -> Response:
     with who.doing(_relation(who, project, id), {"id": id}):
         return answers.json(project.verb("quarantine_replay", {"ids": [id], "as": how.as_ if how else None}))
@@ -55,7 +63,7 @@ class Fix(BaseModel, extra="forbid"):
     as_: As = None
 
 
-@router.post("/quarantine/{id}/fix", summary="Send one again, corrected")
+@router.post("/quarantine/{id}/fix", responses={200: {"model": shapes.Sent}}, summary="Send one again, corrected")
 def fix(who: Who, project: Project, id: str, corrected: Fix) -> Response:
     row = None if corrected.row is None else orjson.dumps(corrected.row).decode()
     arguments = {"id": id, "row": row, "cells": corrected.cells, "as": corrected.as_}
@@ -63,7 +71,7 @@ def fix(who: Who, project: Project, id: str, corrected: Fix) -> Response:
         return answers.json(project.verb("quarantine_fix", arguments))
 
 
-@router.delete("/quarantine/{id}", summary="Drop one for good")
+@router.delete("/quarantine/{id}", responses={200: {"model": Dropped}}, summary="Drop one for good")
 def drop(who: Who, project: Project, id: str) -> Response:
     with who.doing(_relation(who, project, id), {"id": id}):
         return answers.json(project.verb("quarantine_drop", {"ids": [id]}))

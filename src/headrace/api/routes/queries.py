@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
-from headrace.api import answers, asked, few, shapes
+from headrace.api import answers, asked, few
 from headrace.api.project import Served, served
 from headrace.api.routes import changes
+from headrace.api.shapes import queries as shapes
 from headrace.api.who import Asking, asking
 from headrace.catalog import searches
 from headrace.model.bounds import Deadline
@@ -73,7 +77,7 @@ def change(who: Who, project: Project, query: str, words: Words) -> Response:
     return answers.json(_shown(changed))
 
 
-@router.delete("/queries/{query}", summary="Remove one")
+@router.delete("/queries/{query}", responses={200: {"model": shapes.Removed}}, summary="Remove one")
 def remove(who: Who, project: Project, query: str) -> Response:
     gone = _known(who, project, query)
     with who.doing(gone.view or None, {"query": gone.name}):
@@ -110,32 +114,35 @@ def matches(
 @router.get(
     "/queries/{query}/changes",
     summary="The rows that one matches, then every change of them: server-sent events",
-    responses={
-        200: {"content": {changes.EVENT_STREAM: {}}, "description": "snapshot, change, progress, behind, error"}
-    },
+    response_class=StreamingResponse,
+    responses=changes.EVENTS,
 )
 def follow(
     who: Who,
     project: Project,
     query: str,
-    last_event_id: Annotated[str | None, Header(description="A commit: what was had is to be forgotten")] = None,
+    last_event_id: Annotated[str | None, Header(description="Of an event of this query: go on after it")] = None,
 ) -> changes.Stream:
-    """Events as of a view's changes. Who comes back gets `behind`, then all that it matches; so does everybody once it
-    is changed. Of one that is removed nothing is left: `behind`, an empty snapshot, and the end."""
+    """Events as of a view's changes. An event's `id` is its commit and a mark of the query's text: who comes back to
+    the same text gets what it has missed. Once the query is another there is `behind`, then all that it matches. Of one
+    that is removed nothing is left: `behind`, an empty snapshot, and the end."""
     from headrace.serve.search.matching import Matched
     from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
 
     stored = _known(who, project, query)
     found = checked(project.path, stored)
-    had = changes.place(last_event_id) if last_event_id else None
-    reader = project.live.subscribe(found.view, None, Matched(found.query), who.token)
+    commit, _, mark = (last_event_id or "").partition("-")
+    had = changes.place(commit) if last_event_id else None
+    after, had = (had, None) if mark == _mark(found) else (None, had)
+    reader = project.live.subscribe(found.view, after, Matched(found.query), who.token)
     return changes.Stream(_followed(who, project, stored, found, reader, had), reader)
 
 
 async def _followed(
     who: Asking, project: Served, written: StoredQuery | None, stored: StoredQuery, reader: Reader, had: int | None
 ) -> AsyncGenerator[bytes]:
-    """Until the client leaves, may not any more, the view is gone, or the query is. ``had``: the commit that it has.
+    """Until the client leaves, may not any more, the view is gone, or the query is. ``had``: the commit of what it has
+    and is to forget.
 
     ``written``: the query as its file has it, ``stored``: as it was checked.
     """
@@ -150,23 +157,29 @@ async def _followed(
     def told(*events: Event) -> list[bytes]:
         return changes.pieces(list(events))
 
-    reason = "what it matches comes anew"
+    reason, mark = "what you have is not known to be of this query", _mark(stored)
     while True:
         with reader:
             for piece in told(behind(had, reason)) if had is not None else ():
                 yield piece
-            async for piece in changes.followed(reader, project.bells, stored.view, is_over):
+            async for piece in changes.followed(reader, project.bells, stored.view, is_over, mark):
                 yield piece
         before, written = written, await run_in_threadpool(now)
         if before == written or not await run_in_threadpool(who.still, stored.view):
             return
         had, reason = reader.commit or 0, "the query is another now"
         if written is None or written.view.lower() != stored.view.lower():
+            # Without a mark: the same query may be there again when they come back, who then have nothing.
             for piece in told(behind(had, "the query is not there any more"), nothing(had)):
                 yield piece
             return
-        keep = Matched(written.query)
+        keep, mark = Matched(written.query), _mark(replace(stored, query=written.query))
         reader = await run_in_threadpool(project.live.subscribe, stored.view, None, keep, who.token)
+
+
+def _mark(query: StoredQuery) -> str:
+    """Another one for each text over a view: what is had of one is no beginning of another."""
+    return hashlib.sha256(f"{query.view.lower()}\0{query.query}".encode()).hexdigest()[:16]
 
 
 def _known(who: Asking, project: Served, name: str) -> StoredQuery:

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers, asked, few, reached, shapes
+from headrace.api import answers, asked, few, reached
 from headrace.api.project import Served, served
+from headrace.api.shapes import reads as shapes
+from headrace.api.shapes.lineage import ColumnLineage
 from headrace.api.who import Asking, asking
 from headrace.governance.roles import Action
 from headrace.model import bounds
@@ -147,7 +149,11 @@ def row(who: Who, pairs: asked.Pairs, project: Project, name: Name, at: At = Non
     return answers.json(answers.row(found))
 
 
-@router.get("/views/{name}/explain", summary="How a view is maintained, operator by operator")
+@router.get(
+    "/views/{name}/explain",
+    responses={200: {"model": shapes.Explained}},
+    summary="How a view is maintained, operator by operator",
+)
 def explain(who: Who, project: Project, name: Name) -> Response:
     relations = (each.name for each in project.questions.relations())
     return answers.json(reached.explained(who, project.verb("explain", {"view": name}), relations))
@@ -155,7 +161,7 @@ def explain(who: Who, project: Project, name: Name) -> Response:
 
 @router.get(
     "/views/{name}/lineage",
-    responses={200: {"model": shapes.ColumnLineage}},
+    responses={200: {"model": ColumnLineage}},
     summary="The columns that its columns come from, and what comes from them",
 )
 def lineage(

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from headrace.api import answers, few, shapes
+from headrace.api import answers, few
 from headrace.api.project import Served, served
+from headrace.api.shapes import search as shapes
 from headrace.api.who import Asking, asking
 from headrace.model.bounds import Deadline
 

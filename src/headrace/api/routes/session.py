@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
-from headrace.api import answers, shapes
+from headrace.api import answers
 from headrace.api.project import Served, served
+from headrace.api.shapes import session as shapes
 from headrace.api.who import Asking, address_of, asking
 from headrace.governance.principal import Principal
 
@@ -46,7 +47,9 @@ async def session(request: Request, project: Project) -> Response:
     return answers.json({"me": None if principal is None else _shown(principal)})
 
 
-@router.delete("/session", summary="End the session, and forget the cookie")
+@router.delete(
+    "/session", responses={200: {"model": shapes.LoggedOut}}, summary="End the session, and forget the cookie"
+)
 async def log_out(request: Request, project: Project) -> Response:
     project.gate.access.sessions.end(request.cookies.get(project.gate.cookie, ""))
     response = answers.json({})
