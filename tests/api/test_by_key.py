@@ -45,6 +45,14 @@ def test_a_view_is_at_hand_once_it_is_held_and_little_was_published_since(
     published.step([rows(40, 1)])
     published.held = [Rows()] * published.upto + [rows(0, 25) + rows(30, 6) + rows(40, 1)]
     published.base()
+    found = held.at_hand("sums")  # by the delta, which is kept with its step though the base has it
+    assert found is not None and found[1].contents["sums"].table().num_rows == 32
+    published.held = [Rows()] * (published.upto + 3)
+    published.step([Rows()])
+    published.step([Rows()])
+    published.held[published.upto] = rows(0, 25) + rows(30, 6) + rows(40, 1)
+    published.base()
+    published.catalog.forget_steps(published.number)
     assert held.at_hand("sums") is None  # it would be read from its base, however little came since
     assert held.moment(["sums"]).contents["sums"].table().num_rows == 32
     published.step([rows(41, 1)])

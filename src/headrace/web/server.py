@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -55,7 +56,8 @@ class ServerThread:
             time.sleep(0.005)
         if not self._server.started:
             raise HeadraceError("internal", "the HTTP server did not start")
-        listener.listen(QUEUE)
+        with contextlib.suppress(OSError):  # it has ended by itself: who looks will see
+            listener.listen(QUEUE)
 
     @property
     def ended(self) -> bool:
