@@ -92,6 +92,35 @@ def test_a_query_is_stored_changed_matched_and_removed(served: Site, published: 
         assert refusal(owner.delete("/api/queries/most")) == (404, "search.unknown")
 
 
+def test_what_began_and_ceased_to_match_is_looked_back_at(served: Site, published: Published) -> None:
+    rng = random.Random(8)
+    begun = published.upto
+    for _ in range(30):
+        published.step([published.changes(rng) for _ in range(rng.choice([1, 2]))], each=True)
+    deltas = {}
+    for commit in range(begun + 1, published.upto + 1):
+        before, now = published.held[commit - 1], published.held[commit]
+        changed = {row: now[row] - before[row] for row in {*before, *now} if row[1] >= 3}
+        deltas[commit] = {row: n for row, n in changed.items() if n}
+    with asking(served) as client:
+        client.post("/api/queries", json={"name": "large", "view": "SUMS", "query": "n:>=3"}).raise_for_status()
+        told = list[dict[str, Any]]()
+        at = {"after": str(begun), "limit": "4"}
+        while page := client.get("/api/queries/LARGE/transactions", params=at).json():
+            told += page
+            at["before"] = str(page[-1]["commit"])
+        found = {
+            each["commit"]: {(c["row"]["id"], c["row"]["n"]): c["weight"] for c in each["changes"]} for each in told
+        }
+        assert found == {commit: delta for commit, delta in deltas.items() if delta}
+        assert list(found) == sorted(found, reverse=True)
+        middle = begun + 10
+        upto = client.get(f"/api/queries/large/transactions?at={middle}&after={begun}&limit=1000").json()
+        assert [each["commit"] for each in upto] == [n for n in range(middle, begun, -1) if deltas[n]]
+        assert refusal(client.get("/api/queries/none/transactions")) == (404, "search.unknown")
+        client.delete("/api/queries/large").raise_for_status()
+
+
 def test_what_a_query_matches_is_followed_also_when_it_becomes_another(served: Site, published: Published) -> None:
     held = published.held[published.upto]
     with asking(served) as owner:

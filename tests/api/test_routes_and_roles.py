@@ -37,7 +37,7 @@ LEAST = {
     "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "GET /feeds/{name}/search": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
     "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",
-    "GET /queries": "viewer", "GET /queries/{query}/matches": "viewer", "GET /queries/{query}/changes": "viewer", "GET /notices": "viewer", "GET /alerts": "viewer", "GET /alerts/{sink}/{number}": "viewer",
+    "GET /queries": "viewer", "GET /queries/{query}/matches": "viewer", "GET /queries/{query}/changes": "viewer", "GET /queries/{query}/transactions": "viewer", "GET /notices": "viewer", "GET /alerts": "viewer", "GET /alerts/{sink}/{number}": "viewer",
     "POST /queries": "editor", "PUT /queries/{query}": "editor", "DELETE /queries/{query}": "editor",
     "POST /alerts/{sink}/{number}/replay": "operator", "DELETE /alerts/{sink}/{number}": "operator",
     "POST /sinks/{sink}/pause": "operator", "POST /sinks/{sink}/resume": "operator",
@@ -47,7 +47,7 @@ LEAST = {
 LIMITED = {
     "GET /me", "GET /status", "GET /lineage", "GET /views/{name}/explain", "GET /views/{name}/lineage", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
     "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "GET /feeds/{name}/search", "POST /sql", "POST /wait",
-    "GET /notices", "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches", "GET /queries/{query}/changes",
+    "GET /notices", "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches", "GET /queries/{query}/changes", "GET /queries/{query}/transactions",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
 }  # fmt: skip
 BODIES = {"POST /sql": {"sql": "SELECT 1"}, "POST /wait": {"token": 1, "view": "sums"}, "POST /tokens": {"name": "!"},
@@ -61,7 +61,7 @@ SAYS = {
                     (404, "sink.unknown")),
     **dict.fromkeys(("POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}"),
                     (404, "quarantine.unknown")),
-    **dict.fromkeys(("GET /queries/{query}/matches", "GET /queries/{query}/changes", "PUT /queries/{query}", "DELETE /queries/{query}"),
+    **dict.fromkeys(("GET /queries/{query}/matches", "GET /queries/{query}/changes", "GET /queries/{query}/transactions", "PUT /queries/{query}", "DELETE /queries/{query}"),
                     (404, "search.unknown")),
     "DELETE /tokens/{id}": (404, "access.unknown"), "POST /tokens": (400, "access.invalid"), "POST /queries": (400, "search.query"),
     "POST /session": (400, "api.request"), "GET /views/{name}/series": (400, "query.filter"),
@@ -168,7 +168,7 @@ def test_no_answer_tells_a_limited_token_a_name_that_it_does_not_reach(served: S
     unknown = (
         "views/sumz", "views/near_sums/versions", "views/sumz/rows", "views/sumz/row?id=1", "views/sumz/changes",
         "views/sumz/series?time=t&every=1h", "views/sumz/search?q=x", "feeds/near_order/transactions", "feeds/near_order/search?q=x",
-        "quarantine?table=near_order", "queries/lost/matches", "queries/lost/changes",
+        "quarantine?table=near_order", "queries/lost/matches", "queries/lost/changes", "queries/lost/transactions",
     )  # fmt: skip
     with served.client() as owner, served.client(token) as client:
         for path in unknown:

@@ -47,6 +47,7 @@ ACTIONS: dict[str, Action | None] = {
     "PUT /queries/{query}": Action.QUERY_CHANGE,
     "DELETE /queries/{query}": Action.QUERY_REMOVE,
     "GET /queries/{query}/matches": Action.READ,
+    "GET /queries/{query}/transactions": Action.READ,
     "GET /notices": Action.READ,
     "GET /queries/{query}/changes": Action.READ,
     "GET /alerts": Action.STATUS,

@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.catalog.store import Catalog, StepRecord
+from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.log.read import LogReader
 from headrace.log.sealed import newest_first
 from headrace.model.errors import HeadraceError
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
 from headrace.serve.fitting import Room
+from headrace.serve.parts import Delta, Keep
 
 CHANGES_MAX = 1_000  # of one transaction that are told, of all as many as find room; `more` says that there are others
 _WIDTH = 1_024  # commits that are looked through at first
@@ -53,9 +54,12 @@ def of_commits(reader: LogReader, table: str, commits: Iterable[int]) -> list[di
 
 
 def of_view(
-    project_path: Path, view: str, after: int, before: int | None, limit: int, version: int | None = None
-) -> list[dict[str, Any]]:
-    """The same of a view, of the published steps that are kept; ``changes`` are ``{"weight", "row"}``.
+    project_path: Path, view: str, after: int, before: int | None, limit: int, version: int | None = None,
+    keep: Keep | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The same of a view, or of the part of it that ``keep`` wants, of the published steps that are kept.
+
+    ``changes`` are ``{"weight", "row"}``.
 
     ``version``: the one whose contents at commit ``after`` the reader has; where another came at that very commit, and
     none is named, the reader may have those of the one before.
@@ -82,7 +86,7 @@ def of_view(
             if step.upto <= after or len(found) >= limit:
                 break
             if step.published_us is not None and (before is None or step.after + 1 < before):
-                deltas = list(snapshot.of_step(catalog, record, step, after))
+                deltas = _wanted(record, keep, snapshot.of_step(catalog, record, step, after))
                 found += [
                     of_delta(step, commit, delta, room)
                     for commit, delta in reversed(deltas)
@@ -91,6 +95,20 @@ def of_view(
         return found[:limit]
     finally:
         catalog.close()
+
+
+def _wanted(record: ViewRecord, keep: Keep | None, deltas: Iterable[Delta]) -> list[Delta]:
+    """Those with a row that is wanted. Raises what is wrong with ``keep``."""
+    if keep is None:
+        return list(deltas)
+    found = list[Delta]()
+    for commit, delta in deltas:
+        (part,) = keep.together(record.schema, delta, [keep])
+        if isinstance(part, HeadraceError):
+            raise part
+        if part.num_rows:
+            found.append((commit, part))
+    return found
 
 
 def _of_transaction(transaction: history.Transaction, room: Room) -> dict[str, Any]:

@@ -16,12 +16,14 @@ from headrace.api import answers, asked, few
 from headrace.api.project import Served, served
 from headrace.api.routes import changes
 from headrace.api.shapes import queries as shapes
+from headrace.api.shapes.feeds import Transaction
 from headrace.api.who import Asking, asking
 from headrace.catalog import searches
 from headrace.model.bounds import Deadline
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
+from headrace.serve import newest
 from headrace.serve.fitting import Room
 from headrace.serve.live import Event, Reader, behind, nothing
 
@@ -109,6 +111,31 @@ def matches(
             "total": sum(found["_w"].to_pylist()),
             "matches": [{"copies": each["weight"], "row": each["row"]} for each in told],
         })  # fmt: skip
+
+
+@router.get(
+    "/queries/{query}/transactions",
+    responses={200: {"model": list[Transaction]}},
+    summary="What began and ceased to match, transaction by transaction, newest first",
+)
+def transactions(
+    who: Who,
+    project: Project,
+    query: str,
+    before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
+    after: Annotated[int, Query(ge=0, description="Of commits after this one")] = 0,
+    at: Annotated[str | None, Query(description=f"Of commits up to {HINT}")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+) -> Response:
+    """By the query as it is now, of the view's steps that are kept."""
+    from headrace.serve.search.matching import Matched
+    from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
+
+    stored = checked(project.path, _known(who, project, query))
+    before = asked.before(project.questions, project.path, at, before)
+    with few.of_few(who.token):
+        keep = Matched(stored.query)
+        return answers.json(newest.of_view(project.path, stored.view, after, before, limit, keep=keep))
 
 
 @router.get(
