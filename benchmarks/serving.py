@@ -169,12 +169,14 @@ async def _measured(project: Path, process: subprocess.Popen[str], chosen: argpa
     push, api = (
         Plain(url, (tokens / name).read_text().strip()) for url, name in ((push_url, "push"), (api_url, "api"))
     )
-    await push.open(CONNECTIONS)
-    await api.open(CONNECTIONS)
+    await push.open(1)
+    await api.open(1)
     serving = Serving(push, api, chosen.rows)
     began = time.monotonic()
     await serving.fill()
     filled = time.monotonic() - began
+    await push.open(CONNECTIONS - 1)  # a connection that asks nothing for ten seconds is ended
+    await api.open(CONNECTIONS - 1)
     await serving.read()  # the first of each makes its process
     first = await serving.aggregate()
     gc.freeze()  # the pauses of who asks are not those of who answers

@@ -207,7 +207,7 @@ def test_only_so_many_wait_at_once_and_who_leaves_makes_room(product: Product) -
         for whose, count in (("ada", waiting.WAITERS_OF_ONE), ("bo", 1), (None, waiting.WAITERS_OF_ONE - 1)):
             waits += [pool.submit(product.wait, 1, 60.0, on_progress=gone, whose=whose) for _ in range(count)]
             end = time.monotonic() + 10
-            while product.waits._waiting.total() < len(waits) and time.monotonic() < end:
+            while product.waits._places.taken < len(waits) and time.monotonic() < end:
                 time.sleep(0.01)
             assert product.fails("wait.busy", 1, whose="ada").what == (
                 "8 wait by this token already" if whose is not None else "16 wait already"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +15,7 @@ from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.serve import frontier as published
 from headrace.serve import snapshot
+from headrace.serve.places import Full, Places
 
 if TYPE_CHECKING:
     from headrace.engine.deliver import Deliver
@@ -54,8 +53,7 @@ class Waits:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._reader = LogReader(pipeline.folder / "log")
-        self._lock = threading.Lock()
-        self._waiting = Counter[str | None]()  # by whose they are
+        self._places = Places(WAITERS, WAITERS_OF_ONE)
 
     def wait_for(
         self, token: int | str, timeout_s: float, view: str | None, sink: str | None, on_progress: Progress | None,
@@ -150,22 +148,18 @@ class Waits:
 
     @contextmanager
     def _slot(self, whose: str | None) -> Iterator[None]:
-        with self._lock:
-            if self._waiting.total() >= WAITERS:
-                raise HeadraceError(
-                    "wait.busy", f"{WAITERS} wait already", next="try again, or ask `headrace frontier`"
-                )
-            if whose is not None and self._waiting[whose] >= WAITERS_OF_ONE:
+        try:
+            with self._places.one(whose):
+                yield
+        except Full as full:
+            if full.of_one:
                 raise HeadraceError(
                     "wait.busy", f"{WAITERS_OF_ONE} wait by this token already",
                     next="try again, or give others a token of their own",
-                )  # fmt: skip
-            self._waiting[whose] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._waiting -= Counter([whose])  # which forgets those of whom none is left
+                ) from None  # fmt: skip
+            raise HeadraceError(
+                "wait.busy", f"{WAITERS} wait already", next="try again, or ask `headrace frontier`"
+            ) from None
 
     def _goes_on(self, wanted: Awaited, commit: int | None) -> None:
         """Raises what will keep it from ever being reached."""
