@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import threading
 import time
@@ -56,8 +55,6 @@ class ServerThread:
             time.sleep(0.005)
         if not self._server.started:
             raise HeadraceError("internal", "the HTTP server did not start")
-        with contextlib.suppress(OSError):  # it has ended by itself: who looks will see
-            listener.listen(QUEUE)
 
     @property
     def ended(self) -> bool:
@@ -71,8 +68,10 @@ class ServerThread:
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """Gives a TLS handshake no more time than a request's head, for which the server has no setting."""
+    """Gives a TLS handshake no more time than a request's head, and keeps the listener's queue long."""
 
     async def create_server(self, *given: Any, **named: Any) -> asyncio.Server:
-        encrypted = named.get("ssl") is not None
-        return await super().create_server(*given, **named, ssl_handshake_timeout=HEAD_S if encrypted else None)
+        handshake_s = HEAD_S if named.get("ssl") is not None else None
+        made = await super().create_server(*given, **named, ssl_handshake_timeout=handshake_s)
+        named["sock"].listen(QUEUE)  # which was made as short as what is taken at one go
+        return made
