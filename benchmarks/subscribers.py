@@ -68,11 +68,11 @@ def serve(folder: Path, port: multiprocessing.Queue[int]) -> None:
     from headrace.api.app import make_app
     from headrace.api.bells import Bells
     from headrace.api.project import Served
-    from headrace.api.server import SEND_BYTES
     from headrace.api.who import Gate
     from headrace.serve.live import Live
     from headrace.serve.mirror import Mirror
     from headrace.serve.questions import Questions
+    from headrace.web.addresses import SEND_BYTES
     from headrace.web.listening import listen
     from headrace.web.server import ServerThread
 

@@ -64,23 +64,36 @@ def subscribe(
 
 
 def watch(
-    view: str, *, project: str | Path = ".", url: str = "", token: str = "", after: int | None = None, ca: str = ""
+    view: str,
+    *,
+    project: str | Path = ".",
+    url: str = "",
+    token: str = "",
+    after: int | None = None,
+    ca: str = "",
+    where: Mapping[str, str] | None = None,
 ) -> Iterator[ViewStep]:
     """Follow a view: what it holds, then each published step that changes it, for as long as the caller iterates.
 
     In the project's folder, beside a running ``headrace up`` or without it; or from anywhere by the server's ``url``
     with a ``token``, over connections that are made again where they end, checked by the authorities in the file ``ca``
-    or the system's. With ``after``, a commit up to which the
-    caller has all, what has come since. No Spark. Raises ``HeadraceError``: ``view.unknown``, ``project.not_found``,
-    ``api.unreachable``, ``access.token``.
+    or the system's. With ``after``, a commit up to which the caller has all, what has come since. By a ``url`` also a
+    part of the view: ``where``, column -> ``eq.north``. No Spark. Raises ``HeadraceError``: ``view.unknown``,
+    ``project.not_found``, ``api.unreachable``, ``access.token``; for ``where`` ``query.filter`` and ``api.request``.
     """
     import threading
 
     if url:
         from headrace.web.event_source import EventSource
 
-        yield from EventSource(url, view, token, after, ca=ca).steps(threading.Event())
+        yield from EventSource(url, view, token, after, ca=ca, where=tuple((where or {}).items())).steps(
+            threading.Event()
+        )
         return
+    if where:
+        from headrace.model.errors import HeadraceError
+
+        raise HeadraceError("api.request", "'where' is of a view that is followed by its 'url'", next="give a url too")
     from headrace.catalog.project import at
     from headrace.serve.watched import steps
 

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ import pytest
 from served_project import site
 
 import headrace
+from headrace.catalog import searches
+from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.view_step import ViewStep
 from headrace.serve import live as live_module
@@ -120,6 +122,33 @@ def test_each_step_arrives_once_whatever_ends_the_connection(published: Publishe
     assert "behind" in kinds and kinds.count("change") >= 15
 
 
+def test_a_part_of_a_view_stays_that_part_whatever_ends_the_connection(published: Published) -> None:
+    """``n`` of a row changes: it begins to pass the filter, and ceases to, also while the connection is away."""
+    rng, rows = random.Random(7), Rows()
+
+    def passes(row: tuple[int, int]) -> bool:
+        return row[1] > 0 and row[0] < 300
+
+    published.held.append(Rows({**published.held[-1], (300, 1): 1}))
+    published.step([Rows({(300, 1): 1})])
+    with site(published.folder) as running, cut_off(running.url, *range(300, 1_600, 100)) as gate:
+        for step in headrace.watch("sums", url=gate.url, token=running.owner, where={"n": "gt.0", "id": "lt.300"}):
+            rows = applied(rows, step)
+            if step.kind == "change" or (step.kind == "snapshot" and step.last):
+                assert rows == Rows({row: n for row, n in published.held[step.commit].items() if passes(row)})
+                if step.commit >= 40:
+                    break
+                delta = Rows()
+                while not any(passes(row) for row, n in delta.items() if n):
+                    delta = published.changes(rng)
+                    published.step([delta])
+        assert gate.connections >= 5
+        with pytest.raises(HeadraceError, match="'m'"):
+            next(iter(headrace.watch("sums", url=running.url, token=running.owner, where={"m": "eq.1"})))
+    with pytest.raises(HeadraceError, match="by its 'url'"):
+        next(iter(headrace.watch("sums", project=published.folder, where={"n": "gt.0"})))
+
+
 def test_a_fault_of_the_server_is_told_and_asked_again(published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     spelled, lost, faults = live_module.weighted, list[str](), iter([OSError("no room")])
 
@@ -163,6 +192,48 @@ def test_what_cannot_be_followed_is_an_error_at_once(published: Published) -> No
     gone = refused("sums", url, "headrace_x")
     assert gone.code == "api.unreachable" and gone.where == url and "refused" in gone.why
     assert refused("sums", "shop:7080", "").code == "config.invalid"
+
+
+@contextmanager
+def following(url: str, token: str, *arguments: str) -> Iterator[Callable[[], Any]]:
+    """A command that follows over HTTP: what gives its next line."""
+    command = subprocess.Popen(
+        [COMMAND, *arguments, "--url", url, "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "HEADRACE_TOKEN": token},
+    )  # fmt: skip
+    stdout = command.stdout
+    assert stdout is not None
+    try:
+        yield lambda: json.loads(stdout.readline())
+    finally:
+        command.send_signal(signal.SIGINT)
+        out, err = command.communicate(timeout=20)
+    assert (command.returncode, out) == (0, "") and "Traceback" not in err
+
+
+def test_the_command_follows_a_part(published: Published) -> None:
+    wanted = ("watch", "sums", "--after", "9", "--where", "n=eq.1", "--where", "id=lt.80")
+    with site(published.folder) as running, following(running.url, running.owner, *wanted) as line:
+        published.step([Rows({(70, 1): 1, (71, 2): 1, (90, 1): 1})])
+        assert line() == {"commit": 10, "snapshot": False, "changes": [{"weight": 1, "row": {"id": 70, "n": 1}}]}
+
+
+def test_the_command_follows_a_stored_query_beside_a_break(published: Published) -> None:
+    searches.add(published.folder, StoredQuery("seventies", "sums", "id:70"))
+    published.step([Rows({(70, 1): 1, (71, 2): 1})])
+    wanted, row = ("queries", "watch", "seventies"), {"query": "seventies", "row": {"id": 70, "n": 1}}
+    first = {"commit": 10, "snapshot": True, "changes": [{**row, "weight": 1}]}
+    with (
+        site(published.folder) as running,
+        cut_off(running.url, 400) as gate,
+        following(gate.url, running.owner, *wanted) as line,
+    ):
+        told = line()
+        while told != first or gate.connections < 2:  # `behind` stands between what is told twice
+            assert told == first or (told["behind"] and told["changes"] == [])
+            told = line()
+        published.step([Rows({(70, 1): -1})])
+        assert line() == {"commit": 11, "snapshot": False, "changes": [{**row, "weight": -1}]}
 
 
 def test_the_command_goes_on_after_the_connection_was_cut(published: Published) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from headrace import web
 from headrace.catalog import place
 from headrace.catalog.project import identity, read
 from headrace.control import doctor, machine
@@ -90,6 +91,16 @@ def taken_api_port(project: ProjectFolder) -> socket.socket:
     return listener
 
 
+def taken_psql_port(project: ProjectFolder) -> socket.socket:
+    listener = socket.create_server(("127.0.0.1", 0))
+    project.settings(psql={"port": listener.getsockname()[1]})
+    return listener
+
+
+def one_port(project: ProjectFolder, port: int) -> None:
+    project.settings(api={"port": port}, psql={"port": port})
+
+
 def copied(project: ProjectFolder) -> None:
     """The folder that is examined is the copy: the original is beside it, and was run."""
     original = project.path.rename(project.path.with_name("original"))
@@ -143,7 +154,29 @@ IN_FILES = [
     ),
     Mistake(
         "the port of the API is taken", taken_api_port,
-        "project", "shop", "api.port", "is taken", "api: {port: 0}", "headrace.yaml: api.port",
+        "server", "api", "api.port", "is taken", "set another port: api: {port: ", "headrace.yaml: api.port",
+    ),
+    Mistake(
+        "the port of psql is taken", taken_psql_port,
+        "server", "psql", "psql.port", "is taken", "set another port: psql: {port: ", "headrace.yaml: psql.port",
+    ),
+    Mistake(
+        "psql and the API have one port", lambda p: one_port(p, free_port()),
+        "server", "psql", "psql.port", "is taken", "set another port: psql: {port: ", "headrace.yaml: psql.port",
+    ),
+    Mistake(
+        "the certificate of psql is not there",
+        lambda p: p.settings(psql={"port": free_port(), "certificate": "no.pem", "key": "no.key"}),
+        "server", "psql", "config.invalid", "the certificate cannot be used", "PEM files", "headrace.yaml: psql: ",
+    ),
+    Mistake(
+        "the certificate of the API is not there", lambda p: p.settings(api={"certificate": "no.pem", "key": "no.key"}),
+        "server", "api", "config.invalid", "the certificate cannot be used", "PEM files", "headrace.yaml: api: ",
+    ),
+    Mistake(
+        "tokens go to other machines in clear", lambda p: p.settings(api={"host": "0.0.0.0", "port": 0}),
+        "server", "api", "", "without TLS, and other machines reach 0.0.0.0", "api: {tls: true}",
+        "headrace.yaml: api.host", state="warning",
     ),
     Mistake(
         "a source has an unknown type", lambda p: p.source("shop", "htpp", tables={"orders": ORDERS}),
@@ -232,6 +265,26 @@ def test_a_library_that_is_not_installed(shop: ProjectFolder, monkeypatch: pytes
     shop.source("bank", "mysql", host="127.0.0.1", database="bank", user="u", password="p")
     mistake = Mistake(
         "", lambda p: None, "source", "bank", "config.library", "is not installed", "pip install 'headrace[mysql]'"
+    )
+    mistake.found(doctor.run(shop.path, quick=True))
+
+
+@pytest.mark.parametrize(
+    ("server", "settings", "module", "extra"),
+    [("psql", {}, "pygwire", "psql"), ("api", {"tls": True}, "headrace.web.certificate", "tls")],
+    ids=["psql", "tls"],
+)
+def test_a_library_of_what_is_served_that_is_not_installed(
+    server: str, settings: dict[str, Any], module: str, extra: str, shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.settings(**{server: {**settings, "port": free_port()}})
+    answer = doctor.run(shop.path, quick=True)
+    assert (answer["missing"], answer["warnings"]) == (0, 0), answer
+    assert not (shop.path / ".headrace/tls").exists()  # a certificate is made by who serves
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delattr(web, "certificate", raising=False)
+    mistake = Mistake(
+        "", lambda p: None, "server", server, "config.library", "is not installed", f"pip install 'headrace[{extra}]'"
     )
     mistake.found(doctor.run(shop.path, quick=True))
 

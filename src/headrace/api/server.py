@@ -6,7 +6,6 @@ Record: docs/decisions/0029-a-process-that-serves.md.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import select
 import socket
@@ -25,13 +24,10 @@ import orjson
 
 from headrace.catalog.project import ADDRESS, FILE, STATE
 from headrace.governance.access import Access
-from headrace.model.definition import ApiSettings, Project, PsqlSettings
-from headrace.model.errors import HeadraceError
+from headrace.model.definition import ApiSettings, Project
 from headrace.web import tls
-from headrace.web.listening import listen
+from headrace.web.addresses import api_listener, psql_listener
 
-PORT = 7070
-SEND_BYTES = 128 << 10  # a thousand who follow views and stand still are to cost little
 TOKEN = Path(STATE) / "tokens" / "api"
 END_S = 10.0  # a process that has not ended by itself by then is ended
 AGAIN_S, AGAIN_MAX_S = 1.0, 30.0  # between one that ended by itself and the next: twice as long after each
@@ -68,10 +64,10 @@ class Servers:
         folder = self._project.path
         if self._api is not None:
             self._encrypted["api"] = tls.files(folder, folder / STATE, self._api, f"{FILE}: api")
-            self._listeners["api"] = _api_listener(self._api)
+            self._listeners["api"] = api_listener(self._api, f"{FILE}: api")
         if self._psql is not None:
             self._encrypted["psql"] = tls.files(folder, folder / STATE, self._psql, f"{FILE}: psql")
-            self._listeners["psql"] = _psql_listener(self._psql)
+            self._listeners["psql"] = psql_listener(self._psql, f"{FILE}: psql")
 
     def begin(self, call: object) -> None:
         """Answer. What is asked of the pipeline comes by the control socket: ``call`` is not used."""
@@ -203,28 +199,6 @@ def _close_input(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
-
-
-def _api_listener(settings: ApiSettings) -> socket.socket:
-    where, port = f"{FILE}: api.port", PORT if settings.port is None else settings.port
-    other = f"stop it, or set another port: api: {{port: {port + 1 if 0 < port < 65535 else PORT}}}"
-    if settings.port is None:
-        with contextlib.suppress(HeadraceError):  # another project has it: nothing is configured, so any other will do
-            return listen(settings.host, PORT, where, code="api.port", next=other, send_bytes=SEND_BYTES)
-        port = 0
-    return listen(settings.host, port, where, code="api.port", next=other, send_bytes=SEND_BYTES)
-
-
-def _psql_listener(settings: PsqlSettings) -> socket.socket:
-    try:
-        importlib.import_module("headrace.api.postgres.server")
-    except ImportError as error:
-        raise HeadraceError(
-            "config.library", "PostgreSQL's protocol needs a library that is not installed", where=f"{FILE}: psql",
-            why=str(error), next="pip install 'headrace[psql]'",
-        ) from error  # fmt: skip
-    other = f"stop it, or set another port: psql: {{port: {settings.port % 65_535 + 1}}}"
-    return listen(settings.host, settings.port, f"{FILE}: psql.port", code="psql.port", next=other)
 
 
 def _host(host: str) -> str:

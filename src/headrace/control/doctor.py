@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from headrace.catalog import place
+from headrace.catalog.api import is_loopback
 from headrace.catalog.examples import read_examples
 from headrace.catalog.project import ADDRESS, FILE, STATE, at, survey
 from headrace.catalog.searches import StoredQueries, unknown
@@ -18,16 +20,17 @@ from headrace.control.running import Progress
 from headrace.control.verbs import call
 from headrace.engine import connectors
 from headrace.engine.disk import telling
-from headrace.model.definition import Project, SinkDefinition, SourceDefinition
+from headrace.model.definition import ApiSettings, Project, PsqlSettings, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
 from headrace.serve.search.stored import problems
-from headrace.web.listening import listen
+from headrace.web import tls
+from headrace.web.addresses import api_listener, psql_listener
 
 
 def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: None) -> dict[str, Any]:
     """``{"missing", "warnings", "examined": [{"kind", "name", "findings": [...]}]}``, a finding with the fields of
-    ``Finding``; kinds are machine, project, source, sink and view.
+    ``Finding``; kinds are machine, project, server, source, sink and view.
 
     ``quick``: views are left out: what their SQL means is Spark's to say, which takes seconds to start where no
     `headrace up` runs. Raises ``HeadraceError`` where there is no project.
@@ -37,6 +40,7 @@ def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: N
     progress({"text": "examining the machine"})
     examined = [("machine", "", list(machine.examine(path, project.settings)))]
     examined.append(("project", project.settings.name, list(_project(project, wrong))))
+    examined += _servers(project)
     endpoints = _endpoints(path)
     for source in project.sources:
         progress({"text": f"examining source {source.name}"})
@@ -60,8 +64,7 @@ def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: N
 def _project(project: Project, wrong: list[HeadraceError]) -> Iterator[Finding]:
     """Its files, and whether its state is its own."""
     yield from map(Finding.of, wrong)
-    looks = (lambda: read_examples(project), lambda: place.check(project.path), lambda: _api_port(project))
-    for look in looks:
+    for look in (lambda: read_examples(project), lambda: place.check(project.path)):
         try:
             look()
         except HeadraceError as error:
@@ -104,12 +107,40 @@ def _queries(path: Path) -> Iterator[Finding]:
         yield Finding(OK, f"{len(queries)} stored {'query' if len(queries) == 1 else 'queries'}")
 
 
-def _api_port(project: Project) -> None:
-    """Raises ``api.port`` where the port that is configured is taken, and not by the running `up`."""
-    api = project.settings.api
-    if api.enabled and api.port and not socket.running(project.path):
-        other = f"stop what listens there, or write into {FILE}: api: {{port: 0}}, which takes a free one"
-        listen(api.host, api.port, f"{FILE}: api.port", code="api.port", next=other).close()
+def _servers(project: Project) -> list[tuple[str, str, list[Finding]]]:
+    """What `up` would listen at, both at a time, as it does; the ports of the running one are its own."""
+    api, psql = project.settings.api, project.settings.psql
+    running, examined = socket.running(project.path), []
+    with ExitStack() as held:
+        if api.enabled:
+            listening = None if running else lambda: held.enter_context(api_listener(api, f"{FILE}: api"))
+            examined.append(("server", "api", list(_server("api", api, project.path, listening))))
+        if psql is not None:
+            listening = None if running else lambda: held.enter_context(psql_listener(psql, f"{FILE}: psql"))
+            examined.append(("server", "psql", list(_server("psql", psql, project.path, listening))))
+    return examined
+
+
+def _server(
+    section: str, settings: ApiSettings | PsqlSettings, folder: Path, listening: Callable[[], object] | None
+) -> Iterator[Finding]:
+    """``listening`` raises what is in its way; None for one that listens already."""
+    where, wrong = f"{FILE}: {section}", False
+    for look in (lambda: tls.check(folder, settings, where), listening):
+        try:
+            if look is not None:
+                look()
+        except HeadraceError as error:
+            wrong = True
+            yield Finding.of(error)
+    if not (is_loopback(settings.host) or settings.tls or settings.certificate):
+        yield Finding(
+            WARNING, f"it is without TLS, and other machines reach {settings.host}",
+            f"{section}: {{tls: true}}, or a proxy before it that speaks TLS, and no 'host'", f"{where}.host",
+            why="tokens and rows go in clear" if section == "api" else "a token is taken over TLS alone, or from here",
+        )  # fmt: skip
+    if not wrong:
+        yield Finding(OK, "the running `headrace up` has it" if listening is None else "it can be served")
 
 
 def _counted(project: Project) -> str:
@@ -166,10 +197,11 @@ def _mentioned(table: str, texts: Iterable[str]) -> bool:
 
 def _hindrance(examined: Iterable[tuple[str, str, list[Finding]]]) -> str:
     """What must be mended before a plan can be made, empty when nothing is in the way; a source that cannot be
-    reached is not."""
+    reached is not, nor is what is served."""
     for kind, name, findings in examined:
         for finding in findings:
-            if finding.state == MISSING and (kind == "machine" or finding.code.startswith(("config.", "project."))):
+            needed = kind == "machine" or (kind != "server" and finding.code.startswith(("config.", "project.")))
+            if finding.state == MISSING and needed:
                 return f"{kind} {name}".strip()
     return ""
 

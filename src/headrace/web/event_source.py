@@ -1,13 +1,13 @@
-"""A view followed over HTTP by its server-sent events, taken up again where a connection has ended."""
+"""A view, or what a stored query matches, followed over HTTP by server-sent events, again where a connection ended."""
 
 from __future__ import annotations
 
 import http.client
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-from urllib.parse import quote, urlsplit
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
@@ -18,16 +18,23 @@ SILENT_S = 45.0  # the server says something every 15 s
 AGAIN_S = (0.2, 10.0)  # before a connection is made again: the first time, and at most
 
 
+Kind = Literal["views", "queries"]
+
+
 class EventSource:
-    """``after``: the commit up to which the caller has all; None: the contents come first. ``ca``: a PEM file with the
-    authorities that the server is checked by, in the place of the system's.
+    """``name``: of a view, or with the ``kind`` queries of a stored query, which is told anew after each connection.
+
+    ``after``: the commit up to which the caller has all of a view; None: the contents come first. ``where``: (column,
+    ``eq.north``), filters of a view's rows, asked for by every connection. ``ca``: a PEM file with the authorities that
+    the server is checked by, in the place of the system's.
 
     ``on_lost`` hears in words why a connection ended, before it is made again.
     """
 
     def __init__(
-        self, url: str, view: str, token: str = "", after: int | None = None,
+        self, url: str, name: str, token: str = "", after: int | None = None,
         on_lost: Callable[[str], None] = lambda why: None, ca: str = "",
+        where: Sequence[tuple[str, str]] = (), kind: Kind = "views",
     ) -> None:  # fmt: skip
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -35,7 +42,8 @@ class EventSource:
                 "config.invalid", f"'{url}' is no address of a server", next="such as http://127.0.0.1:8642"
             )
         self._url, self._parts, self._token, self._on_lost = url.rstrip("/"), parts, token, on_lost
-        self._target = f"{parts.path.rstrip('/')}/api/views/{quote(view, safe='')}/changes"
+        self._target = f"{parts.path.rstrip('/')}/api/{kind}/{quote(name, safe='')}/changes"
+        self._target += f"?{urlencode(where)}" if where else ""
         self._after = "" if after is None else str(after)
         self._secure = _checked(ca) if parts.scheme == "https" else None
         self._begun = after is not None  # whether the caller has something

@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from headrace.model.definition import ApiSettings, PsqlSettings
@@ -39,6 +40,14 @@ def files(project: Path, state: Path, settings: ApiSettings | PsqlSettings, wher
     return found
 
 
+def check(project: Path, settings: ApiSettings | PsqlSettings, where: str) -> None:
+    """Raises what ``files`` would, and makes nothing."""
+    if settings.tls:
+        _certificates(where)
+    elif settings.certificate:
+        context(Files(project / settings.certificate, project / settings.key), where)
+
+
 def context(found: Files, where: str) -> ssl.SSLContext:
     """Raises ``config.invalid``."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -55,13 +64,7 @@ def context(found: Files, where: str) -> ssl.SSLContext:
 
 def _own(folder: Path, host: str, where: str) -> Files:
     """For the names that this machine's programs call it by, its own, and ``host``; made anew before it is over."""
-    try:
-        from headrace.web import certificate
-    except ImportError as error:
-        raise HeadraceError(
-            "config.library", "a certificate of its own needs a library that is not installed", where=where,
-            why=str(error), next="pip install 'headrace[tls]', or name the files of a certificate and its key",
-        ) from error  # fmt: skip
+    certificate = _certificates(where)
     found = Files(folder / CERTIFICATE, folder / KEY)
     names = sorted({*LOCAL, host, socket.gethostname()} - {"0.0.0.0", "::"})  # which nobody calls it by
     if found.key.exists() and certificate.serves(found.certificate, names):
@@ -79,3 +82,15 @@ def _own(folder: Path, host: str, where: str) -> Files:
             os.fsync(file.fileno())
         partial.replace(path)
     return found
+
+
+def _certificates(where: str) -> ModuleType:
+    """What makes them. Raises ``config.library``."""
+    try:
+        from headrace.web import certificate
+    except ImportError as error:
+        raise HeadraceError(
+            "config.library", "a certificate of its own needs a library that is not installed", where=where,
+            why=str(error), next="pip install 'headrace[tls]', or name the files of a certificate and its key",
+        ) from error  # fmt: skip
+    return certificate

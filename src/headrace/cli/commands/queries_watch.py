@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from headrace.cli import display
+from headrace.cli import afar, display, queries
+from headrace.cli.afar import CaOption, UrlOption
 from headrace.cli.following import until_interrupted
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
 EPILOG = """
 headrace queries watch late                  # what it matches, then each change
 headrace queries watch late refunds          # of several queries of one view
+headrace queries watch late --url https://shop.example:7080
 headrace queries watch --view orders --json | jq -c '.changes[] | select(.weight > 0)'
 """
 
@@ -27,6 +29,8 @@ def run(
         bool,
         typer.Option("--snapshot/--no-snapshot", help="Whether to begin with what they match now. Default: yes."),
     ] = True,
+    url: UrlOption = "",
+    ca: CaOption = "",
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -36,14 +40,18 @@ def run(
     a query does. Queries that are added, changed and removed meanwhile are taken up within a second.
 
     With --json each line is one step, whole: {"commit", "snapshot", "changes": [{"query", "weight", "row"}]}. Works
-    without a running `headrace up` too, and goes on when one starts.
+    without a running `headrace up` too, and goes on when one starts. With --url it is one query, by its name; where a
+    connection ends, or the query is changed, all comes anew.
     """
     from headrace.catalog import searches
-    from headrace.cli import published, queries
+    from headrace.cli import published
     from headrace.serve.search.watched import Watched, changes
 
     if bool(names) == (view is not None):
         raise typer.BadParameter("name stored queries, or a view by --view")
+    if url:
+        _from_afar(url, names, ca, snapshot, json)
+        return
     path = folder(project)
     stored = [searches.find(path, name) for name in names or ()]
     views = {published.find(path, of) for of in ([view] if view else [query.view for query in stored])}
@@ -54,10 +62,25 @@ def run(
     with until_interrupted() as stop:
         for commit, matches in watched.follow(stop):
             if snapshot or not first:
-                told = changes(matches)
-                if json:
-                    display.emit({"commit": commit, "snapshot": first, "changes": told}, line=True)
-                else:
-                    for change in told:
-                        display.say(queries.line(commit, change, first=first))
+                _tell(commit, changes(matches), json, first=first)
             first = False
+
+
+def _from_afar(url: str, names: list[str] | None, ca: str, snapshot: bool, json: bool) -> None:
+    if names is None or len(names) != 1:
+        raise typer.BadParameter("one stored query by its name is followed over HTTP", param_hint="--url")
+    with until_interrupted() as stop:
+        for step in afar.steps(url, names[0], ca, stop, kind="queries"):
+            if step.kind == "behind":
+                afar.forgotten(step, json)
+            elif snapshot or step.kind == "change":
+                told = [{"query": names[0], **change} for change in step.changes]
+                _tell(step.commit, told, json, first=step.kind == "snapshot")
+
+
+def _tell(commit: int, told: list[dict[str, Any]], json: bool, *, first: bool) -> None:
+    if json:
+        display.emit({"commit": commit, "snapshot": first, "changes": told}, line=True)
+        return
+    for change in told:
+        display.say(queries.line(commit, change, first=first))

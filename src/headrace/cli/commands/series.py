@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from headrace.cli import display, moment
+from headrace.cli import display, filters, moment
+from headrace.cli.filters import WhereOption
 from headrace.cli.options import JsonOption, ProjectOption, folder
-
-if TYPE_CHECKING:
-    from headrace.serve.questions import Filter
 
 EPILOG = """
 headrace series orders --time placed_at --every 1h
@@ -54,10 +52,7 @@ def run(
     zone: Annotated[str, typer.Option("--zone", help="Whose days and hours. Default: UTC.")] = "UTC",
     begin: Annotated[str | None, typer.Option("--from", metavar="TIME", help="In the first bucket.")] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before it the last bucket begins.")] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="FILTER", help="COLUMN=OP.VALUE, region=eq.north; may be repeated."),
-    ] = None,
+    where: WhereOption = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", metavar="N", min=0, help=f"Rows to show. Default: {SHOWN}; all as JSON or CSV."),
@@ -88,11 +83,11 @@ def run(
     path = folder(project)
     name = published.relation(path, view)
     asked = written.series(time, every, value, by or (), fill.value, compare, zone, begin, end)
-    filters = [_filter(text) for text in where or ()]
+    wanted = [written.filter_of(column, text) for column, text in filters.pairs(where)]
     bound = limit if limit is not None else ALL if csv or json else SHOWN
     with questions_of(path) as questions:
         commit = moment.commit(at, "--at", questions.mirror.commit_by)
-        found = questions.series(name, asked, filters, commit, Limits(bound, seconds))
+        found = questions.series(name, asked, wanted, commit, Limits(bound, seconds))
     if csv:
         contents.write_csv(found.table)
     elif json:
@@ -104,12 +99,3 @@ def run(
         display.table(answer["columns"], answer["rows"])
         if found.more:
             display.say(f"\n{found.table.num_rows:,} rows (--limit shows more)")
-
-
-def _filter(text: str) -> Filter:
-    from headrace.serve import written
-
-    column, equals, wanted = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"'{text}' is no COLUMN=OP.VALUE", param_hint="--where")
-    return written.filter_of(column, wanted)

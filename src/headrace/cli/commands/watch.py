@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli import display
+from headrace.cli import afar, display, filters
+from headrace.cli.afar import CaOption, UrlOption
+from headrace.cli.filters import WhereOption
 from headrace.cli.following import until_interrupted
 from headrace.cli.options import JsonOption, ProjectOption, folder
 
@@ -22,7 +23,7 @@ headrace watch revenue                       # what it holds, then each change
 headrace watch revenue --no-snapshot         # the changes only
 headrace watch revenue --after 1042          # what has come since that commit
 headrace watch revenue --json | jq -c '.changes[] | select(.weight > 0) | .row'
-HEADRACE_TOKEN=... headrace watch revenue --url https://shop.example:7080
+HEADRACE_TOKEN=... headrace watch revenue --url https://shop.example:7080 --where region=eq.north
 """
 
 
@@ -38,13 +39,9 @@ def run(
         int | None,
         typer.Option("--after", metavar="COMMIT", min=0, help="Begin with what came after that commit."),
     ] = None,
-    url: Annotated[
-        str,
-        typer.Option("--url", metavar="URL", help="Follow it over HTTP, from anywhere; the token is $HEADRACE_TOKEN."),
-    ] = "",
-    ca: Annotated[
-        str, typer.Option("--ca", metavar="FILE", help="With --url: the authority that the server is checked by, PEM.")
-    ] = "",
+    where: WhereOption = None,
+    url: UrlOption = "",
+    ca: CaOption = "",
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -54,12 +51,16 @@ def run(
 
     With --json each line is one step, whole: {"commit", "snapshot", "changes": [{"weight", "row"}]}. Works
     without a running `headrace up` too, and goes on when one starts. With --url it is read from the server's events;
-    where a connection ends it is made again, and goes on without gap or repeat.
+    where a connection ends it is made again, and goes on without gap or repeat. With --where the server
+    tells of the rows alone that pass: one that begins to pass comes, one that ceases to goes.
     """
+    wanted = filters.pairs(where)
+    if wanted and not url:
+        raise typer.BadParameter("a server filters: give its --url too", param_hint="--where")
     with until_interrupted() as stop:
-        for step in _from_afar(url, view, after, ca, stop) if url else _here(project, view, after, stop):
+        for step in _from_afar(url, view, after, wanted, ca, stop) if url else _here(project, view, after, stop):
             if step.kind == "behind":
-                _forgotten(step, json)
+                afar.forgotten(step, json)
             elif snapshot or step.kind == "change":
                 _tell(step, json)
 
@@ -80,14 +81,11 @@ def _here(project: Any, view: str, after: int | None, stop: threading.Event) -> 
     yield from steps(path, name, after, stop)
 
 
-def _from_afar(url: str, view: str, after: int | None, ca: str, stop: threading.Event) -> Iterator[ViewStep]:
-    from headrace.web.event_source import EventSource
-
-    def lost(why: str) -> None:
-        display.say(f"the connection has ended ({display.plain(why)}); it is made again", error=True)
-
+def _from_afar(
+    url: str, view: str, after: int | None, where: list[tuple[str, str]], ca: str, stop: threading.Event
+) -> Iterator[ViewStep]:
     held = 0
-    for step in EventSource(url, view, os.environ.get("HEADRACE_TOKEN", ""), after, lost, ca).steps(stop):
+    for step in afar.steps(url, view, ca, stop, after, where):
         if step.kind == "snapshot":
             held += sum(change["weight"] for change in step.changes)
             if step.last:
@@ -99,13 +97,6 @@ def _from_afar(url: str, view: str, after: int | None, ca: str, stop: threading.
 def _say_held(view: str, commit: int, rows: int) -> None:
     if not display.OUTPUT.json:
         display.say(f"{view} at commit {commit:,}: {display.counted(rows, 'row')}; Ctrl-C ends", error=True)
-
-
-def _forgotten(step: ViewStep, json: bool) -> None:
-    if json:
-        display.emit({"commit": step.commit, "behind": step.reason, "changes": []}, line=True)
-        return
-    display.say(f"behind: {display.plain(step.reason)}; the contents come anew", error=True)
 
 
 def _tell(step: ViewStep, json: bool) -> None:
