@@ -67,6 +67,7 @@ def serve(folder: Path, port: multiprocessing.Queue[int]) -> None:
     """The API over a folder, until the process is ended."""
     from headrace.api.app import make_app
     from headrace.api.bells import Bells
+    from headrace.api.descriptors import bounds, raise_limit
     from headrace.api.project import Served
     from headrace.api.who import Gate
     from headrace.serve.live import Live
@@ -77,12 +78,13 @@ def serve(folder: Path, port: multiprocessing.Queue[int]) -> None:
     from headrace.web.server import ServerThread
 
     questions, bells = Questions(Mirror(folder)), Bells()
-    live = Live(folder, questions.mirror, bells.ring)
+    most = bounds(raise_limit(), 0)
+    live = Live(folder, questions.mirror, bells.ring, most.readers)
     project = Served(
         folder, lambda verb, arguments, progress: {}, questions, live, bells, Gate(Access(folder / ".headrace"))
     )
     listener = listen("127.0.0.1", 0, "", code="api.port", next="", send_bytes=SEND_BYTES)
-    port.put(ServerThread(make_app(project), listener).port)
+    port.put(ServerThread(make_app(project), listener, connections=most.connections).port)
     while True:
         time.sleep(1)
 

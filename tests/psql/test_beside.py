@@ -62,7 +62,7 @@ def test_a_project_is_read_by_psql_while_it_runs(project: ProjectFolder) -> None
             owner = (project.path / ".headrace/tokens/api").read_text().strip()
             assert psql(port, owner, "SELECT count(*) FROM sales") == ("3", "")
             access.tokens.revoke("reports")
-            assert "the token is not known" in psql(port, token, "SELECT 1")[1]
+            assert "the token 'reports' was revoked" in psql(port, token, "SELECT 1")[1]
             access.close()
         finally:
             up.terminate()

@@ -112,7 +112,7 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         told[verb] = told.get(verb, "") + shell(command, shop)
     assert (
         " ".join(told)
-        == "doctor views show watch wait frontier sql token explain profile top verify repair test log quarantine drop"
+        == "doctor views show search queries watch wait frontier sql token explain profile top verify repair test log quarantine drop"
     )
     assert (
         "north" in told["show"]
@@ -120,6 +120,8 @@ def test_the_five_minutes(shop: Path, up: str) -> None:
         and "north" in told["watch"]
         and "12.50" in told["sql"]
     )
+    assert "12.50" in told["search"] and "12.50" in told["queries"]
+    assert (shop / "searches/big.yaml").exists()
     assert "has reached commit 2" in told["wait"]
     assert "every live view and every sink has reached commit 2" in told["frontier"]
     assert "aggregate" in told["explain"]

@@ -51,8 +51,11 @@ class Access:
 
     def known(self, token: str, *, address: str = "") -> Principal:
         """Whose token it is. Raises ``access.token``, and writes it down."""
-        what = "the token is not known, is over, or was revoked" if token else "the request has no token"
-        return self._someone(self.find(token), what, address)
+        found = self.find(token)
+        what = "the request has no token"
+        if found is None and token:
+            what = self.tokens.ended(token) or "the token is not known"
+        return self._someone(found, what, address)
 
     def find_session(self, name: str) -> Principal | None:
         """Whose session it is; None for one that is over, as is one of a token that is."""

@@ -155,6 +155,14 @@ class Tokens:
         rows = self._rows(f"select {_COLUMNS}, hash from token where hash = ?", hashed)  # noqa: S608
         return self._live(rows[0][:-1]) if rows and hmac.compare_digest(rows[0][-1], hashed) else None
 
+    def ended(self, token: str) -> str | None:
+        """How a token came to open nothing, said to who has it; None for one that is live, or that nobody made."""
+        rows = self._rows(f"select {_COLUMNS} from token where hash = ?", _hash(token))  # noqa: S608
+        if not rows or (state := (found := _token(rows[0])).state(self._clock_us())) == "live":
+            return None
+        end = f"has expired at {time_text(found.expires_us or 0)}" if state == "expired" else "was revoked"
+        return f"the token '{found.name}' {end}"
+
     def by_id(self, id: str) -> Principal | None:
         """Whose token that is; None for one that is over, or was revoked."""
         rows = self._rows(f"select {_COLUMNS} from token where id = ?", id)  # noqa: S608

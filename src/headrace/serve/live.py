@@ -182,13 +182,18 @@ class Live:
             if deltas is None:
                 self._closed.wait(LOOK_S)
                 continue
-            for each in followed:
+            parts = set[str]()  # views of which a part has news: their readers are woken once
+            for each in sorted(followed, key=lambda each: each.keep is not None):
                 try:
                     news = each.advance(deltas)
                 except Exception as error:  # its readers are told; those of other views go on
                     each.ended, news = error, True
-                if news:
+                if news and each.keep is None:
                     self.on_change(each.view)
+                elif news:
+                    parts.add(each.view)
+            for view in parts:
+                self.on_change(view)
 
 
 class Reader:
@@ -288,7 +293,7 @@ class _Followed:
 
     def advance(self, deltas: Deltas) -> bool:
         """Take what has been published since; whether that is news to readers. Raises ``view.unknown``."""
-        last, record = deltas.last, snapshot.known(self._catalog, self.view)
+        last, record = deltas.last, deltas.record(self.view)
         if self.ended is not None or last is None or (record.feed == self._record.feed and last.number == self._number):
             return False
         events = None if record.feed != self._record.feed else self._read(deltas, record, last)

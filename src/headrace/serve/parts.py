@@ -35,16 +35,25 @@ class Deltas:
 
     def __init__(self, catalog: Catalog, keeps: Mapping[str, Sequence[Keep]]) -> None:
         self._catalog, self._keeps, self.last = catalog, keeps, catalog.last_published()
+        self._records: dict[str, ViewRecord] = {}
+        self._steps: dict[int, list[StepRecord]] = {}
         self._read: dict[Place, list[Delta]] = {}
         self._taken: dict[tuple[Place, Keep], list[tuple[int, pa.Table | HeadraceError]]] = {}
+
+    def record(self, view: str) -> ViewRecord:
+        """The view's version as this look finds it. Raises ``view.unknown``."""
+        if view not in self._records:
+            self._records[view] = snapshot.known(self._catalog, view)
+        return self._records[view]
 
     def between(self, record: ViewRecord, keep: Keep | None, number: int, commit: int, upto: int) -> Iterator[Delta]:
         """Those of published steps (number, upto], the first of which begins at ``commit`` or before.
 
         Raises ``NotKept``, and what is wrong with ``keep``.
         """
-        published = [step for step in self._catalog.steps(number) if step.published_us is not None]
-        steps = [step for step in published if commit < step.upto and step.number <= upto]
+        if number not in self._steps:
+            self._steps[number] = [step for step in self._catalog.steps(number) if step.published_us is not None]
+        steps = [step for step in self._steps[number] if commit < step.upto and step.number <= upto]
         if steps and steps[0].after > commit:
             raise NotKept
         for step in steps:
