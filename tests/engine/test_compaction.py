@@ -123,6 +123,12 @@ def test_what_is_merged_while_another_base_comes_is_of_no_use(published: Version
     assert published.catalog.base("sums@1") == before
     assert compactions.files == set()
     assert read(published) == published.held[published.upto]
+    published.step([published.changes(rng)])
+    begin(compactions, published)
+    published.swap()  # the feed of the version before is nobody's
+    published.catalog.forget_feed("sums@1")
+    compactions.put(all_of_them=True)
+    assert published.catalog.base("sums@1") is None
 
 
 def test_a_file_that_is_damaged_is_told_and_nothing_is_made_of_it(

@@ -26,11 +26,11 @@ from headrace.state.run import checksums, copies, open_run, write_run
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """What a feed is as of a step, to take the place of the ``base`` before. ``path``: of the file that is new."""
+    """What a feed is as of a step, to take the place of its base ``before``. ``path``: of the file that is new."""
 
     step: int
     upto: int
-    base: list[File]
+    before: tuple[int, int, list[str], int] | None
     path: Path
     made: Future[list[File]]
 
@@ -60,7 +60,7 @@ class Compactions:
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{PART}{feed}~{step}~{time.time_ns()}.arrow"
         made = self._worker.submit(merged, feed, base, deltas, path)
-        self._coming[feed] = Coming(step, upto, base, path, made)
+        self._coming[feed] = Coming(step, upto, before, path, made)
 
     def put(self, *, all_of_them: bool = False) -> None:
         """Those that are made become bases; ``all_of_them``: wait for them. Raises what kept one from being made."""
@@ -70,8 +70,9 @@ class Compactions:
             if not coming.made.done():
                 continue
             del self._coming[feed]
-            if self._catalog.base_files(feed) != coming.base:
-                continue  # it is another base by now, or none: what was merged is of no use
+            kept = {record.feed for record in self._catalog.views().values()}
+            if feed not in kept or self._catalog.base(feed) != coming.before:
+                continue  # it is another base by now, or nobody's: what was merged is of no use
             files = coming.made.result()
             rows = sum(copies(path) for path, _ in files)
             self._catalog.put_base(
