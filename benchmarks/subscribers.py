@@ -15,6 +15,7 @@ import asyncio
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ import pyarrow as pa
 from benchmarks.bench import report
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.governance.access import Access
+from headrace.governance.roles import Role
 from headrace.model.schema import Column, ViewSchema
 from headrace.state.run import write_run
 
@@ -155,7 +157,7 @@ async def read_by_key(port: int, token: str, per_second: float, took: list[float
 
 
 async def measure(
-    asked: argparse.Namespace, published: Published, port: int, token: str, server: psutil.Process
+    asked: argparse.Namespace, published: Published, port: int, tokens: Sequence[str], server: psutil.Process
 ) -> None:
     alone = server.memory_info().rss
     whole = [None] * (asked.readers - asked.readers // 10 - asked.parts)
@@ -164,12 +166,12 @@ async def measure(
     for at in range(0, len(followers), CONNECTING):
         begun = [asyncio.Event() for _ in followers[at : at + CONNECTING]]
         tasks += [
-            asyncio.create_task(follower.follow(port, token, published, event))
-            for follower, event in zip(followers[at : at + CONNECTING], begun, strict=True)
+            asyncio.create_task(follower.follow(port, tokens[place % len(tokens)], published, event))
+            for place, (follower, event) in enumerate(zip(followers[at : at + CONNECTING], begun, strict=True))
         ]
         await asyncio.gather(*(event.wait() for event in begun))
-    still = [await stand_still(port, token) for _ in range(asked.readers // 10)]
-    tasks.append(asyncio.create_task(read_by_key(port, token, asked.reads, took)))
+    still = [await stand_still(port, tokens[0]) for _ in range(asked.readers // 10)]
+    tasks.append(asyncio.create_task(read_by_key(port, tokens[0], asked.reads, took)))
     cpu, began = server.cpu_times(), time.monotonic()
     for step in range(asked.steps):
         await asyncio.sleep(max(0.0, began + step / asked.per_second - time.monotonic()))
@@ -212,8 +214,9 @@ def main() -> None:
         process = spawned.Process(target=serve, args=(Path(folder) / "project", port), daemon=True)
         process.start()
         try:
-            token = Access(Path(folder) / "project" / ".headrace").tokens.owners()
-            asyncio.run(measure(asked, published, port.get(timeout=60), token, psutil.Process(process.pid)))
+            access = Access(Path(folder) / "project" / ".headrace")
+            tokens = access.tokens.owners(), access.tokens.create("other", Role.VIEWER)[1]  # each has a share
+            asyncio.run(measure(asked, published, port.get(timeout=60), tokens, psutil.Process(process.pid)))
         finally:
             process.terminate()
             process.join()

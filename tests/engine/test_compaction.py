@@ -9,17 +9,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.engine import compaction
+from headrace.engine.backfill import rows_of
 from headrace.engine.compaction import Compactions
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
 from headrace.serve.mirror import Mirror
-from published_view import Rows, Versions
+from published_view import Rows, Versions, write
 
 
 @pytest.fixture
@@ -110,6 +112,53 @@ def test_a_large_view_is_not_written_again_for_a_few_changes(
     assert len(files) <= 8
     assert sum(written) < 4_000 + 1_200 * 8, written  # not 60 times 4,000
     assert max(written[1:]) <= 1_200
+
+
+def test_the_base_of_a_view_that_is_updated_for_ever_stays_as_large_as_the_view(
+    published: Versions, compactions: Compactions
+) -> None:
+    held = Rows({(id, 0): 1 for id in range(500)})
+    published.step([held])
+    published.held.append(held)
+    sizes = []
+    for turn in range(1, 121):
+        delta, after = Rows(), Rows(held)
+        for id in range((turn * 100) % 500, (turn * 100) % 500 + 100):
+            delta[id, _last(held, id)] -= 1
+            delta[id, turn] += 1
+        after.update(delta)
+        held = Rows({row: n for row, n in after.items() if n})
+        published.held.append(held)
+        published.step([delta])
+        begin(compactions, published)
+        compactions.put(all_of_them=True)
+        files = published.catalog.base_files(published.catalog.views()["sums"].feed)
+        sizes.append(sum(rows_of(path) for path, _ in files))
+    assert read(published) == held
+    assert max(sizes) <= 4 * 500, sizes
+
+
+def _last(held: Rows, id: int) -> int:
+    return next(n for (at, n) in held if at == id)
+
+
+def test_a_view_that_is_dropped_and_made_again_has_nothing_of_the_one_before(published: Versions) -> None:
+    """Under the name, the columns and the feed of the one before."""
+    mirror = Mirror(published.folder)
+    published.step([Rows({(1, 0): 1, (2, 0): 1})])
+    published.held.append(Rows({(1, 0): 1, (2, 0): 1}))
+    assert mirrored(mirror) == Rows({(1, 0): 1, (2, 0): 1})
+    catalog = published.catalog
+    (record,) = catalog.views().values()
+    catalog.drop_view("sums", published.upto, 1)
+    catalog.forget_feed(record.feed)
+    published.step([Rows()])
+    path = published.state / "again.arrow"
+    write(path, [((7, 70), 0, 1)])
+    catalog.put_base(record.feed, published.number, published.upto, [str(path)], 1)
+    catalog.put_view(replace(record, created_commit=published.upto))
+    assert mirror.at_hand("sums") is None
+    assert mirrored(mirror) == Rows({(7, 70): 1})
 
 
 def test_what_is_merged_while_another_base_comes_is_of_no_use(published: Versions, compactions: Compactions) -> None:

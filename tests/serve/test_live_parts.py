@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pytest
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.model.errors import HeadraceError
+from headrace.serve import live as live_module
 from headrace.serve import questions as questions_module
 from headrace.serve import snapshot
 from headrace.serve.live import Live, Reader
@@ -151,6 +153,67 @@ def test_a_step_that_cannot_be_read_is_lost_to_no_part(
                 ended += 1
         assert failed
         assert ended == (1 if wrong.code == "query.memory" else 0)
+    finally:
+        live.close()
+        questions.close()
+
+
+def test_what_is_wrong_with_one_filter_ends_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, published = random.Random(1), Versions(tmp_path / "shop")
+    published.step([published.changes(rng)])
+    questions = Questions(Mirror(published.folder))
+    live = Live(published.folder, questions.mirror)
+    try:
+        with pytest.raises(HeadraceError, match="n is neither true nor false"):
+            questions.keeping("sums", (Filter("n", "is", "true"),))
+        followed = parts(live, questions)
+        for part in followed:
+            part.up_to(published)
+        wrong, run, asked = questions.keeping("sums", (Filter("n", "lt", 99),)), questions_module.run, list[int]()
+
+        def fails(connection: Any, text: str, values: list[Any], *given: Any) -> Any:
+            asked.append(1)
+            if 99 in values:
+                raise HeadraceError("query.failed", "this one cannot be asked")
+            return run(connection, text, values, *given)
+
+        monkeypatch.setattr(questions_module, "run", fails)
+        reader = live.subscribe("sums", published.upto, wrong)
+        list(reader.begin())
+        published.step([Rows({(1, 3): 1})])
+        published.held.append(published.held[-1] + Rows({(1, 3): 1}))
+        for part in followed:
+            part.up_to(published)
+        with pytest.raises(HeadraceError, match="this one cannot be asked"):
+            reader.next()
+        assert len(asked) <= 1 + 11  # all at once, then each by itself, and nobody again
+    finally:
+        live.close()
+        questions.close()
+
+
+def test_one_token_leaves_parts_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "FILTERED", 4)
+    monkeypatch.setattr(live_module, "FILTERED_OF_ONE", 2)
+    published = Versions(tmp_path / "shop")
+    published.step([Rows({(1, 1): 1})])
+    questions = Questions(Mirror(published.folder))
+    live = Live(published.folder, questions.mirror)
+
+    def follow(id: int, whose: str) -> Reader:
+        return live.subscribe("sums", None, questions.keeping("sums", (Filter("id", "eq", id),)), whose)
+
+    try:
+        first = follow(1, "greedy")
+        follow(2, "greedy")
+        with pytest.raises(HeadraceError, match="2 parts of views are followed by this token already"):
+            follow(3, "greedy")
+        follow(1, "greedy")  # that is followed already
+        follow(3, "other")
+        follow(4, "other")
+        with pytest.raises(HeadraceError, match="4 parts of views are followed already"):
+            follow(5, "third")
+        first.close()
     finally:
         live.close()
         questions.close()

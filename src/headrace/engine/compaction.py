@@ -89,15 +89,23 @@ def merged(feed: str, base: Sequence[File], deltas: Sequence[File], path: Path) 
     Raises ``state.corrupt``.
     """
     sound([*base, *deltas], feed.rpartition("@")[0])
-    sizes = [(rows_of(file), Path(file).stat().st_size) for file, _ in [*base, *deltas]]
-    runs = [Run(file, *size) for (file, _), size in zip(base, sizes, strict=False)]
-    added = Run(str(path), *map(sum, zip(*sizes[len(base) :], strict=True)))
-    start = min(mergeable([*runs, added]), len(base))
-    tables = [open_run(file) for file, _ in [*base[start:], *deltas]]
-    rows = consolidate(pa.concat_tables(t.drop_columns(["_i"]) if "_i" in t.column_names else t for t in tables))
+    added = sum(rows_of(file) for file, _ in deltas)
+    runs = [Run(file, rows_of(file), 0) for file, _ in base]
+    start = min(mergeable([*runs, Run(str(path), added, 0)]), len(base))
+    try:
+        rows = _added([*base[start:], *deltas])
+    except (OverflowError, pa.ArrowException):  # more text in a column than one file can have
+        start = len(base)
+        rows = _added(deltas)
     if not rows.num_rows:
         return list(base[:start])
     write_run(path, rows)
     sums = checksums(path, sync=True)
     sync_names([path])
     return [*base[:start], (str(path), sums)]
+
+
+def _added(files: Sequence[File]) -> pa.Table:
+    """What they add up to."""
+    tables = [open_run(file) for file, _ in files]
+    return consolidate(pa.concat_tables(t.drop_columns(["_i"]) if "_i" in t.column_names else t for t in tables))

@@ -226,10 +226,17 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _delete(files: Iterable[Path], folders: Iterable[Path]) -> None:
+    """What cannot be deleted is told, and is tried again with the next ones."""
+    wrong: OSError | None = None
     for file in files:
-        file.unlink(missing_ok=True)
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            wrong = wrong or error
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+    if wrong is not None:
+        _log.warning("old files of state are not deleted for now: %s", wrong)
 
 
 def check_all(runs: dict[str, Any]) -> None:

@@ -37,8 +37,9 @@ SHARED_BYTES = (
 )  # contents that take no more are spelled once for all who begin while the ring reaches back to it
 READERS = 4_096  # at once, of all views
 READERS_OF_ONE = READERS // 4  # of one who follows: others find a place
-FILTERED = 256  # parts of views that are followed at once; each has a ring of its own, smaller by so much:
-SMALLER = 16
+FILTERED = 256  # parts of views that are followed at once
+FILTERED_OF_ONE = FILTERED // 2  # that one began to follow
+SMALLER = 16  # so many times is a part's ring smaller than a view's
 
 Part = tuple[bytes, bool]  # the data of a part of a snapshot, and whether it is the last
 
@@ -107,17 +108,28 @@ class Live:
             catalog = self._opened()
             followed = self._followed.get((view, keep))
             if followed is None or followed.ended is not None:
-                if keep is not None and sum(kept is not None for _, kept in self._followed) >= FILTERED:
-                    raise HeadraceError(
-                        "wait.busy", f"{FILTERED} parts of views are followed already", next="follow the whole view"
-                    )
-                followed = self._followed[view, keep] = _Followed(catalog, view, self._mirror, keep)
+                if keep is not None:
+                    self._check_parts(whose)
+                followed = self._followed[view, keep] = _Followed(catalog, view, self._mirror, keep, whose)
             followed.readers += 1
             self.readers += 1
             if whose is not None:
                 self._readers_of[whose] += 1
         self._wanted.set()
         return Reader(self, followed, after, whose, contents)
+
+    def _check_parts(self, whose: str | None) -> None:
+        """Raises ``wait.busy`` where one more part of a view is one too many."""
+        begun_by = [followed.begun_by for (_, keep), followed in self._followed.items() if keep is not None]
+        if len(begun_by) >= FILTERED:
+            raise HeadraceError(
+                "wait.busy", f"{FILTERED} parts of views are followed already", next="follow the whole view"
+            )
+        if whose is not None and begun_by.count(whose) >= FILTERED_OF_ONE:
+            raise HeadraceError(
+                "wait.busy", f"{FILTERED_OF_ONE} parts of views are followed by this token already",
+                next="follow the whole view, or give others a token of their own",
+            )  # fmt: skip
 
     def leave(self, followed: _Followed, whose: str | None) -> None:
         with self._lock:
@@ -274,7 +286,10 @@ class Reader:
 class _Followed:
     """A view that somebody follows: the changes of commits (``_floor``, ``_commit``] in a ring, numbered from 0 on."""
 
-    def __init__(self, catalog: Catalog, view: str, mirror: Mirror, keep: Keep | None) -> None:
+    def __init__(
+        self, catalog: Catalog, view: str, mirror: Mirror, keep: Keep | None, begun_by: str | None
+    ) -> None:  # fmt: skip
+        self.begun_by = begun_by  # the token of its first reader
         self.keep, smaller = keep, 1 if keep is None else SMALLER
         self._ring_bytes, self._shared_bytes = RING_BYTES // smaller, SHARED_BYTES // smaller
         self.view, self.readers, self.reason, self.bytes = view, 0, TOO_SLOW, 0

@@ -44,9 +44,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """``feed``: of which view version, or which table; ``upto``: the step that a view holds, the commit of a table."""
+    """``made``: what tells a view version, or table, from all others; ``upto``: step of a view, commit of a table."""
 
-    feed: str
+    made: str
     upto: int
     contents: Contents
     used: float
@@ -118,12 +118,12 @@ class Mirror:
         try:
             catalog, held = self._opened(), self._held.get(view)
             last, record = catalog.last_published(), self._relations(catalog)[0].get(view)
-            if last is None or record is None or held is None or held.feed != record.feed:
+            if last is None or record is None or held is None or held.made != _made(record):
                 return None
             if held.upto != last.number:
-                if not _goes_on(catalog, held, last.number):
+                if not _goes_on(catalog, record.feed, held.upto, last.number):
                     return None  # it is read anew, from its base
-                rows = sum(output.rows for output in catalog.outputs(held.upto, last.number, held.feed))
+                rows = sum(output.rows for output in catalog.outputs(held.upto, last.number, record.feed))
                 if rows > ROWS_AT_HAND:
                     return None
             contents = self._brought(view, last, last.number, partial(_view, catalog, record, last.number))
@@ -226,23 +226,29 @@ def _stale(records: Iterable[ViewRecord]) -> dict[str, str]:
     return {record.schema.name: record.reason for record in records if record.state != "live"}
 
 
-def _goes_on(catalog: Catalog, held: _Held, number: int) -> bool:
-    """Whether all deltas are there that lead from what is held of a view version to a step.
+def _made(record: ViewRecord) -> str:
+    """One that was dropped and is made again under its name has the feed of the one before."""
+    return f"{record.feed} {record.fingerprint} {record.created_commit}"
+
+
+def _goes_on(catalog: Catalog, feed: str, held: int, number: int) -> bool:
+    """Whether all deltas of a feed are there that lead from what is held, as of a step, to step ``number``.
 
     For sure they are from its base on, and those of steps that are kept, if a base holds them already.
     """
-    base = catalog.base(held.feed)
-    return min(base[0] if base else -1, catalog.first_step() - 1) <= held.upto <= number
+    base = catalog.base(feed)
+    return min(base[0] if base else -1, catalog.first_step() - 1) <= held <= number
 
 
 def _view(catalog: Catalog, record: ViewRecord, number: int, held: _Held | None) -> _Held:
     """A view at a step, from where it is held if that can be, else from its base."""
-    if held is not None and held.feed == record.feed and held.upto == number:
+    made, feed = _made(record), record.feed
+    if held is not None and held.made == made and held.upto == number:
         return held
-    if held is None or held.feed != record.feed or not _goes_on(catalog, held, number):
+    if held is None or held.made != made or not _goes_on(catalog, feed, held.upto, number):
         held = _from_base(catalog, record, number)
-    outputs = catalog.outputs(held.upto, number, record.feed)
-    if not _goes_on(catalog, held, number):
+    outputs = catalog.outputs(held.upto, number, feed)
+    if not _goes_on(catalog, feed, held.upto, number):
         raise _Passed  # some of them may have been forgotten meanwhile
     if not outputs:
         return replace(held, upto=number)
@@ -262,14 +268,14 @@ def _from_base(catalog: Catalog, record: ViewRecord, number: int) -> _Held:
     for rows, changes in tables:
         if changes:
             contents = contents.after(rows)
-    return _Held(record.feed, start, contents, 0.0)
+    return _Held(_made(record), start, contents, 0.0)
 
 
 def _table(project: Path, relation: Relation, commit: int, held: _Held | None) -> _Held:
     """A table at a commit: of its changes since it was held those rows that they touch, else all of the log's."""
-    feed, reader = repr(relation), reader_of(project)
-    if held is None or held.feed != feed or not reader.base.commit <= held.upto <= commit:
-        return _Held(feed, commit, Contents.of(replay.contents(project, relation, commit), relation.key), 0.0)
+    made, reader = repr(relation), reader_of(project)
+    if held is None or held.made != made or not reader.base.commit <= held.upto <= commit:
+        return _Held(made, commit, Contents.of(replay.contents(project, relation, commit), relation.key), 0.0)
     refs = [ref for ref in reader.refs(held.upto, commit) if relation.name in ref.rows]
     batches = list(reader.read(refs, relation.name, held.upto, commit))
     if not batches:

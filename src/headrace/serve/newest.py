@@ -11,6 +11,7 @@ import pyarrow as pa
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.log.read import LogReader
 from headrace.log.sealed import newest_first
+from headrace.model.bounds import NEVER, Deadline
 from headrace.model.errors import HeadraceError
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
@@ -21,7 +22,9 @@ CHANGES_MAX = 1_000  # of one transaction that are told, of all as many as find 
 _WIDTH = 1_024  # commits that are looked through at first
 
 
-def of_table(project_path: Path, table: str, after: int, before: int | None, limit: int) -> list[dict[str, Any]]:
+def of_table(
+    project_path: Path, table: str, after: int, before: int | None, limit: int, deadline: Deadline = NEVER
+) -> list[dict[str, Any]]:
     """``{"commit", "source", "position", "committed_at", "changes", "more"}`` of the last ``limit`` transactions of
     commits between ``after`` and ``before`` (both left out) that change a table, newest first.
 
@@ -31,12 +34,14 @@ def of_table(project_path: Path, table: str, after: int, before: int | None, lim
     reader, width, commits = history.reader_of(project_path), _WIDTH, list[int]()
     end, first = reader.end if before is None else before - 1, max(after, reader.base.commit)
     for bottom, top, sealed in newest_first(reader):
+        deadline.check()
         if top <= first or len(commits) >= limit:
             break
         if sealed is not None and table not in sealed.tables:
             continue
         begin = min(top, end)
         while begin > max(bottom, first) and len(commits) < limit:
+            deadline.check()
             begin, upto = max(bottom, first, begin - width), begin
             commits = [each.commit for each in history.transactions(reader, begin, upto, (table,))] + commits
             width *= 4
@@ -55,7 +60,7 @@ def of_commits(reader: LogReader, table: str, commits: Iterable[int]) -> list[di
 
 def of_view(
     project_path: Path, view: str, after: int, before: int | None, limit: int, version: int | None = None,
-    keep: Keep | None = None,
+    keep: Keep | None = None, deadline: Deadline = NEVER,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The same of a view, or of the part of it that ``keep`` wants, of the published steps that are kept.
 
@@ -83,6 +88,7 @@ def of_view(
                 next=f"read the contents anew, and go on with version={now}",
             )  # fmt: skip
         for step in reversed(steps):
+            deadline.check()
             if step.upto <= after or len(found) >= limit:
                 break
             if step.published_us is not None and (before is None or step.after + 1 < before):

@@ -48,6 +48,7 @@ TIMES = {
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 NUMBERS = (*WHOLE, "float", "double", "decimal")
 THREADS = 2  # of DuckDB's for one question
+PARTS_S = 5.0  # for all parts of a view that are taken at once: the steps after it wait meanwhile
 _ROWS = "headrace_rows_"  # what a relation's rows are registered as
 
 
@@ -322,25 +323,40 @@ class Keeping:
     filters: tuple[Filter, ...]
 
     def together(self, schema: ViewSchema, rows: pa.Table, keeps: Sequence[Keeping]) -> list[pa.Table | HeadraceError]:
-        """By one SELECT. ``query.filter`` for those of columns that the view has not any more."""
+        """By one SELECT; where that fails each by itself, so that what is wrong with one is no other's.
+
+        ``query.filter`` for those of columns that the view has not any more.
+        """
         relation = Described(schema.name, "view", schema.columns, schema.key)
         asked = [_conditions_or_error(relation, keep.filters) for keep in keeps]
         sound = [each for each in asked if not isinstance(each, HeadraceError)]
-        if not sound:
-            return [each for each in asked if isinstance(each, HeadraceError)]
+        try:
+            taken = iter(self._taken(rows, sound))
+        except HeadraceError:
+            taken = iter([self._taken_or_error(rows, each) for each in sound])
+        return [each if isinstance(each, HeadraceError) else next(taken) for each in asked]
+
+    def _taken(self, rows: pa.Table, conditions: Sequence[tuple[str, list[Any]]]) -> list[pa.Table | HeadraceError]:
+        if not conditions:
+            return []
         text = compose(
             "SELECT {conditions} FROM {rows}",
-            conditions=", ".join(f"{condition} AS c{place}" for place, (condition, _) in enumerate(sound)),
+            conditions=", ".join(f"{condition} AS c{place}" for place, (condition, _) in enumerate(conditions)),
             rows=identifier(_ROWS),
         )
-        values = [value for _, bound in sound for value in bound]
+        values = [value for _, bound in conditions for value in bound]
         with self.questions.session() as session:
             session.connection.register(_ROWS, as_duckdb(rows))
-            limits = Limits(rows.num_rows, self.questions.seconds)
-            taken = iter(run(session.connection, text, values, limits)[0].columns)
-        return [
-            each if isinstance(each, HeadraceError) else rows.filter(next(taken).combine_chunks()) for each in asked
-        ]
+            found = run(session.connection, text, values, Limits(rows.num_rows, min(PARTS_S, self.questions.seconds)))[
+                0
+            ]
+        return [rows.filter(column.combine_chunks()) for column in found.columns]
+
+    def _taken_or_error(self, rows: pa.Table, condition: tuple[str, list[Any]]) -> pa.Table | HeadraceError:
+        try:
+            return self._taken(rows, [condition])[0]
+        except HeadraceError as error:
+            return error
 
 
 def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None, deadline: Deadline) -> Moment:
@@ -441,6 +457,10 @@ def _condition(relation: Described, asked: Filter) -> tuple[str, list[Any]]:
     if asked.operator == "is":
         if asked.value not in IS:
             raise _refused(f"nothing is '{asked.value}'", "", f"`is` takes one of {', '.join(IS)}")
+        if asked.value in ("true", "false") and found.type != "boolean":
+            raise _refused(
+                f"{found.name} is neither true nor false", f"it is of type {found.type}", "is.null, is.not_null"
+            )
         return f"{name} IS {IS[asked.value]}", []
     if asked.operator in ("like", "ilike"):
         return f"{name}::VARCHAR {operator} ?", [str(asked.value)]

@@ -7,10 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers, asked
+from headrace.api import answers, asked, few
 from headrace.api.project import Served, served
 from headrace.api.shapes import feeds as shapes
 from headrace.api.who import Asking, asking
+from headrace.model.bounds import Deadline
 from headrace.model.moment import HINT
 from headrace.serve import newest
 from headrace.serve.search import looked_through
@@ -44,9 +45,10 @@ def transactions(
     ] = None,
 ) -> Response:
     relation, before = project.questions.described(name), asked.before(project.questions, project.path, at, before)
+    deadline = Deadline.after(few.seconds(project.questions))
     if relation.kind == "table":
-        return answers.json(newest.of_table(project.path, relation.name, after, before, limit))
-    return answers.json(newest.of_view(project.path, relation.name, after, before, limit, version))
+        return answers.json(newest.of_table(project.path, relation.name, after, before, limit, deadline))
+    return answers.json(newest.of_view(project.path, relation.name, after, before, limit, version, deadline=deadline))
 
 
 @router.get(

@@ -134,8 +134,9 @@ def transactions(
     stored = checked(project.path, _known(who, project, query))
     before = asked.before(project.questions, project.path, at, before)
     with few.of_few(who.token):
-        keep = Matched(stored.query)
-        return answers.json(newest.of_view(project.path, stored.view, after, before, limit, keep=keep))
+        keep, deadline = Matched(stored.query), Deadline.after(few.seconds(project.questions))
+        found = newest.of_view(project.path, stored.view, after, before, limit, keep=keep, deadline=deadline)
+        return answers.json(found)
 
 
 @router.get(
