@@ -28,6 +28,7 @@ from headrace.control.socket import ControlServer
 from headrace.model.definition import ApiSettings, Project, PsqlSettings, Settings
 from headrace.model.errors import HeadraceError
 from headrace.testing.ports import free_port
+from headrace.web import addresses
 from headrace.web.server import ServerThread
 from published_view import Published
 
@@ -94,7 +95,7 @@ def test_it_ends_without_having_been_asked_or_begun(folder: Path) -> None:
 def test_the_usual_port_may_be_taken_a_configured_one_not(
     folder: Path, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "PORT", taken)
+    monkeypatch.setattr(addresses, "PORT", taken)
     beside, told = made(folder)
     beside.listen()
     beside.begin(None)

@@ -83,6 +83,8 @@ def test_every_part_is_what_the_view_held_of_it(tmp_path: Path, seed: int) -> No
         for _ in range(25):
             published.step([published.changes(rng) for _ in range(rng.choice([1, 3]))], each=rng.random() < 0.5)
             if rng.random() < 0.1:
+                for part in followed:  # what the version before held at the same commit is told apart from it
+                    part.up_to(published)
                 published.swap()
                 published.step([published.changes(rng)])
             for part in rng.sample(followed, len(followed) // 2):

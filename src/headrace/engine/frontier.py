@@ -57,7 +57,7 @@ class Waits:
 
     def wait_for(
         self, token: int | str, timeout_s: float, view: str | None, sink: str | None, on_progress: Progress | None,
-        whose: str | None,
+        whose: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """See ``Pipeline.wait_for``."""
         pipeline = self._pipeline

@@ -6,14 +6,14 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
 class Full(Exception):
     """No place is left; ``of_one``: for who asks."""
 
-    of_one: bool
+    def __init__(self, *, of_one: bool) -> None:
+        super().__init__()
+        self.of_one = of_one
 
 
 class Places:
