@@ -94,10 +94,10 @@ def test_an_event_as_a_sentence() -> None:
     assert sentences.sentence({"event": "x.y", "text": "one\ntwo"}) == "one\\ntwo"
 
 
-def on_a_terminal(work: str) -> bytes:
+def on_a_terminal(work: str, columns: int = 120) -> bytes:
     """What a program shows on a terminal of its own."""
     terminal, ours = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
     with subprocess.Popen([sys.executable, "-c", work], stderr=ours, env=environment) as process:
         os.close(ours)
         shown = b""
@@ -130,3 +130,16 @@ def test_the_seconds_left_pass_between_two_events() -> None:
     )
     left = [int(each) for each in re.findall(rb"about (\d+) s left", shown)]
     assert left[0] > left[-1] >= left[0] - 3
+
+
+def test_a_bar_takes_one_line_of_a_narrow_terminal() -> None:
+    shown = on_a_terminal(
+        "import time; from headrace.cli import display\n"
+        "with display.working('verifying') as progress:\n"
+        "    for done in range(0, 1500000, 100000):\n"
+        "        progress({'text': 'verifying visits_per_page, 2 of 2, over rows', 'done': done, 'total': 1500004})\n"
+        "        time.sleep(0.1)\n",
+        columns=80,
+    )
+    assert re.search(rb"over rows \S+ [\d,]+/s, about \d+ s left", re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown))
+    assert shown.count(b"\n") == 1  # where it ends

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 100_000  # a table that goes to a file or a pipe is never cut
+NARROW, WIDE = 75, 120  # columns of a terminal that leave a bar little room; that have room for numbers beside it
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NUMBERS = re.compile(r"(tinyint|smallint|int|bigint|float|double|decimal)\b")
@@ -212,6 +213,7 @@ def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
         TextColumn,
         TimeElapsedColumn,
     )
+    from rich.table import Column
     from rich.text import Text
 
     since = heard = time.monotonic()
@@ -225,9 +227,11 @@ def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
             now = None if left is None else max(left - (time.monotonic() - heard), 0)
             return Text(pace({**known, "left_s": now}))
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=30))
-    shown = (*columns, MofNCompleteColumn(), TimeElapsedColumn(), Fast())
-    bar = Progress(*shown, console=console(error=True), transient=True)
+    err = console(error=True)
+    named = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    drawn = BarColumn(bar_width=min(max(err.width - NARROW, 5), 30))
+    counted = (MofNCompleteColumn(), TimeElapsedColumn()) if err.width >= WIDE else ()
+    bar = Progress(SpinnerColumn(), named, drawn, *counted, Fast(Column(no_wrap=True)), console=err, transient=True)
     job = bar.add_task(plain(text), total=None)
 
     def on_progress(event: dict[str, Any]) -> None:
