@@ -109,6 +109,15 @@ class Select(Asked):
         return run(connection, self.sql, self.parameters, self.limits, self.deadline)
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A question and what it ``reads``; ``connection``: on which it is answered, in a copy of this process."""
+
+    asked: Asked
+    connection: duckdb.DuckDBPyConnection
+    reads: list[Described]
+
+
 class Session:
     """Relations as views of a DuckDB connection, all at one commit: ``at``, or that of those loaded first.
 
@@ -274,29 +283,51 @@ class Questions:
         asked.deadline.check()
         raise bounds.memory("the process that ran it has ended")
 
-    def begin(self, asked: Asked, stream: socket.socket) -> int:
-        """Have it answered on the stream, see ``apart.begin``. Raises what is wrong with it."""
+    def begun(self, asked: Asked) -> Begun:
+        """What it reads. Raises what is wrong with it, ``wait.busy``."""
+        if not asked.deadline.left:
+            raise apart.busy()
         known = {relation.name.lower(): relation for relation in self.relations() if relation.name in asked.known}
         with self._lock:
             if asked.ground not in self._copied:
                 self._copied[asked.ground] = asked.ground.open()
         connection = self._copied[asked.ground].cursor()
-        names = [name for name in asked.reads(connection) if name in known]
-        moment = _moment(self.mirror, [known[name] for name in names], asked.at, asked.deadline)
+        return Begun(asked, connection, [known[name] for name in asked.reads(connection) if name in known])
+
+    def far(self, begun: Begun) -> list[str]:
+        """Of what it reads, what should be brought into memory before it goes on: that takes long. Of the past nothing
+        is kept."""
+        return [] if self._is_past(begun.asked) else self.mirror.far(*_by_kind(begun.reads))
+
+    def go_on(self, begun: Begun, stream: socket.socket, others: Iterable[socket.socket] = ()) -> int:
+        """Have it answered on the stream, see ``apart.begin``. Raises what ``Mirror.moment`` does.
+
+        The past is read in its own process, and so has the ends of its time and of its memory.
+        """
+        asked, connection = begun.asked, begun.connection
+        now = None if self._is_past(asked) else _moment(self.mirror, begun.reads, None, asked.deadline)
+        if now is not None and asked.at not in (None, now.commit):
+            now = None  # there was another step meanwhile
+        if now is None:
+            self.mirror.let_go()
 
         def answer() -> Answered:
+            moment = now or _moment(self.mirror, begun.reads, asked.at, asked.deadline)
             locked(connection, THREADS)
             for name, contents in moment.contents.items():
                 define(connection, name, contents, f"{_ROWS}{name}")
             return Answered(moment.commit, dict(moment.stale), asked.answer(connection))
 
-        return apart.begin(answer, stream, asked.deadline.left, asked.ground.bytes)
+        return apart.begin(answer, stream, others, asked.deadline.left, asked.ground.bytes)
+
+    def _is_past(self, asked: Asked) -> bool:
+        return asked.at is not None and asked.at != self.mirror.newest()
 
     def _beside(self, asked: Asked, runs: Runs) -> Any:
         here, there = socket.socketpair()
         with here:
             with there:
-                number = self.begin(asked, there)
+                number = self.go_on(self.begun(asked), there, [here])
             runs(lambda: apart.leave(here))
             try:
                 return apart.answer(here, asked.deadline.end)
@@ -361,8 +392,13 @@ class Keeping:
 
 def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None, deadline: Deadline) -> Moment:
     """What these hold. Raises what ``Mirror.moment`` does."""
+    return mirror.moment(*_by_kind(relations), at, deadline)
+
+
+def _by_kind(relations: Sequence[Described]) -> tuple[list[str], list[str]]:
+    """The names of (views, tables)."""
     views, tables = ([each.name for each in relations if each.kind == kind] for kind in ("view", "table"))
-    return mirror.moment(views, tables, at, deadline)
+    return views, tables
 
 
 def _of_view(record: ViewRecord) -> Described:
