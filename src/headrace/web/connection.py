@@ -56,10 +56,11 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = _Flow(transport)
         self._owes(HEAD_S)
+        self._places.shaking.discard(self)
         self._places.asks(self, transport, len(self.connections))
 
     def shakes(self, transport: asyncio.Transport, shaken: asyncio.Future[None]) -> None:
-        """It is a connection once the TLS handshake has come to its end; till then it has its place as one that asks."""
+        """Until the TLS handshake has come to its end it is no connection, and has the place of one that asks."""
         self._places.shaking.add(self)
         self._places.asks(self, transport, len(self.connections))
 
