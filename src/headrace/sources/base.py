@@ -32,7 +32,7 @@ class Answers(Protocol):
     ) -> dict[str, Any]:  # fmt: skip
         """Wait until views and sinks have reached a write; what ``on_progress`` raises ends it.
 
-        ``whose``: what all share who have the token of who waits, so that they are not all who wait; None: none has one.
+        ``whose``: what all share who have the same token, so that they are not all who wait; None: there is none.
         Raises ``HeadraceError``: wait.token, wait.timeout, wait.busy, view.unknown, view.failed, sink.unknown.
         """
 
