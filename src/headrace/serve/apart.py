@@ -81,8 +81,8 @@ def answer(stream: socket.socket, end: float) -> Any:
 def busy() -> HeadraceError:
     """Of a question whose time was over before it was begun."""
     return HeadraceError(
-        "wait.busy", "others are asked before, and the time of this question was over before it was begun",
-        next="ask again, or allow it more time",
+        "wait.busy", "the time of the question was over before it was begun",
+        why="others are asked before, or what answers has just begun itself", next="ask again, or allow it more time",
     )  # fmt: skip
 
 

@@ -60,7 +60,8 @@ class Line:
 
     def come(self, stream: socket.socket) -> None:
         """Take over what has been read; where that failed, those are told who wait for it."""
-        coming, error = self.coming.pop(stream), None
+        coming = self.coming.pop(stream)
+        error: Exception | None = None
         try:
             found: Handed | None = apart.answer(stream, time.monotonic() + TAKE_S)
             if found is None:

@@ -28,7 +28,7 @@ class Places:
     """
 
     most: int
-    asking: dict[Connection, asyncio.BaseTransport] = field(default_factory=dict)
+    asking: dict[Connection, asyncio.Transport] = field(default_factory=dict)
     shaking: set[Connection] = field(default_factory=set)
 
     def asks(self, connection: Connection, transport: asyncio.Transport, beside: int) -> None:
