@@ -214,7 +214,7 @@ def main() -> None:
                 return
             come(socket.socket(fileno=found[0]))
             busy = True
-        for waiting in line.ready():
+        while (waiting := line.ready()) is not None:
             go_on(waiting.begun, waiting.stream)
         if time.monotonic() - looked >= LOOK_S:
             looked, busy = time.monotonic(), running.look() or bool(line)

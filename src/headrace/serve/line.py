@@ -80,13 +80,13 @@ class Line:
                     self._end(each, error)
         self._bring()
 
-    def ready(self) -> list[Waiting]:
-        """Those that wait no longer, which leave the line. Who waited too long is told so."""
+    def ready(self) -> Waiting | None:
+        """One that waits no longer, which leaves the line, if there is any. Who waited too long is told so."""
         for each in [each for each in self._waiting if not each.begun.asked.deadline.left]:
             read = each.wanted <= {coming.name for coming in self.coming.values()}
             self._end(each, bounds.timeout(each.begun.asked.deadline.seconds) if read else apart.busy())
-        found = [each for each in self._waiting if not each.wanted]
-        self._waiting = [each for each in self._waiting if each.wanted]
+        found = next((each for each in self._waiting if not each.wanted), None)
+        self._waiting = [each for each in self._waiting if each is not found]
         return found
 
     def _end(self, waiting: Waiting, error: Exception) -> None:
