@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 _ROWS_MAX, _SECONDS = 1 << 31, 60.0  # of an answer
-__all__ = ["function", "open", "series", "subscribe", "watch"]
+__all__ = ["function", "open", "series", "subscribe", "watch", "watch_query"]
 
 
 @contextmanager
@@ -98,6 +98,19 @@ def watch(
     from headrace.serve.watched import steps
 
     yield from steps(at(Path(project)), view, after, threading.Event())
+
+
+def watch_query(query: str, *, url: str, token: str = "", ca: str = "") -> Iterator[ViewStep]:
+    """Follow what a stored query matches, by the server's ``url``: as ``watch`` does a view.
+
+    Once the query is another a step ``behind`` comes, then all that it matches; after one that was removed nothing.
+    Raises ``HeadraceError``: ``search.unknown``, ``api.unreachable``, ``access.token``.
+    """
+    import threading
+
+    from headrace.web.event_source import EventSource
+
+    yield from EventSource(url, query, token, ca=ca, kind="queries").steps(threading.Event())
 
 
 def series(

@@ -120,8 +120,8 @@ def test_with_few_descriptors_all_readers_follow_and_others_are_answered(
 
 
 def test_most_of_what_a_process_may_have_open_is_for_connections() -> None:
-    assert bounds(256, 0) == Bounds(192, READ) and bounds(256, 64) == Bounds(128, 96)
-    assert bounds(1_024, 64) == Bounds(704, 528) and bounds(128, 100) == Bounds(16, 12)
+    assert bounds(256, 0) == Bounds(192, READ) and bounds(256, 64) == Bounds(96, 72)
+    assert bounds(1_024, 64) == Bounds(672, 504) and bounds(128, 100) == Bounds(16, 12)
     assert bounds(1 << 20, 64) == Bounds(2 * READERS, READERS)
 
 

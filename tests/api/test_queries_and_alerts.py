@@ -158,11 +158,11 @@ def test_of_matches_come_as_many_as_find_room(served: Site, monkeypatch: pytest.
 def test_who_comes_back_to_a_query_misses_nothing_and_counts_nothing_twice(served: Site, published: Published) -> None:
     """By the id of an event, as long as the text is the one that it was of; oracle: the rows that are held."""
 
-    def told(place: str) -> list[tuple[str, Rows, str]]:
+    def told(place: str, how: str = "headers") -> list[tuple[str, Rows, str]]:
         """Until all of the last commit is there: the kind, the rows and the id of each event."""
         found = list[tuple[str, Rows, str]]()
-        headers = {"Last-Event-ID": place} if place else {}
-        with owner.stream("GET", "/api/queries/back/changes", headers=headers) as response:
+        asked = {how: {"Last-Event-ID" if how == "headers" else "after": place} if place else {}}
+        with owner.stream("GET", "/api/queries/back/changes", **asked) as response:  # type: ignore[arg-type]
             for kind, each, number in events(response.raise_for_status()):
                 found.append((kind, Rows(counted(each)), number))
                 if number.startswith(f"{published.upto}-"):
@@ -187,7 +187,10 @@ def test_who_comes_back_to_a_query_misses_nothing_and_counts_nothing_twice(serve
         step({(4, 92): 1})
         missed = told(place)
         assert [(kind, rows) for kind, rows, _ in missed] == [("change", Rows({(3, 90): 1})), ("progress", Rows())]
-        assert had + missed[0][1] == matched(3)
+        assert had + missed[0][1] == matched(3) and told(place, "params") == missed
+        bare = owner.stream("GET", "/api/queries/back/changes", params={"snapshot": False})
+        with bare as response:
+            assert next(events(response))[0] == "progress"
         after = missed[-1][2]
         assert after.partition("-")[2] == place.partition("-")[2]
         step({(3, 93): 1})
@@ -204,6 +207,7 @@ def test_who_comes_back_to_a_query_misses_nothing_and_counts_nothing_twice(serve
         for wrong in ("x", "-1", "1 -2"):
             refused = owner.get("/api/queries/back/changes", headers={"Last-Event-ID": wrong})
             assert refusal(refused) == (400, "api.request")
+            assert refusal(owner.get("/api/queries/back/changes", params={"after": wrong})) == (400, "api.request")
         owner.delete("/api/queries/back").raise_for_status()
 
 

@@ -11,6 +11,7 @@ import os
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from fastapi import FastAPI
 
 import headrace
 from alert_receivers import certified
+from headrace.api.descriptors import STARTING
 from headrace.api.server import Servers
 from headrace.catalog.project import read
 from headrace.model.definition import ApiSettings, Project, PsqlSettings, Settings
@@ -34,6 +36,8 @@ from headrace.testing.ports import free_port
 from headrace.web import certificate, server, tls
 from headrace.web.server import ServerThread
 from published_view import Published, Rows
+
+TLS_REQUEST = struct.pack("!II", 8, 80877103)  # of PostgreSQL's protocol
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +124,41 @@ def test_a_handshake_that_is_not_ended_has_an_end(tmp_path: Path, monkeypatch: p
                     assert 0.2 < time.monotonic() - since < 4
         finally:
             served.close()
+
+
+def test_handshakes_that_are_not_ended_are_few(tmp_path: Path, folder: Path) -> None:
+    """Over HTTP the first of them make room; by psql others are not begun before one of them has ended."""
+    files, held = tls.files(tmp_path, tmp_path, PsqlSettings(tls=True), "api"), contextlib.ExitStack()
+    with held, socket.create_server(("127.0.0.1", 0)) as listener:
+        app = FastAPI()
+        app.get("/")(lambda: 7)
+        served_by = ServerThread(app, listener, encrypted=files, connections=8)
+        try:
+            port = served_by.port
+            silent = [held.enter_context(socket.create_connection(("127.0.0.1", port), 5)) for _ in range(20)]
+            for line in silent[:12]:
+                with contextlib.suppress(ConnectionResetError):
+                    assert line.recv(1) == b""  # before the time of a handshake is over
+            assert httpx.get(f"https://127.0.0.1:{port}/", verify=False).json() == 7
+            silent[-1].settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                silent[-1].recv(1)
+        finally:
+            served_by.close()
+    with contextlib.ExitStack() as held, served(folder, tls=True) as (_, port):
+        for _ in range(STARTING):
+            line = held.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+            line.sendall(TLS_REQUEST)
+            assert line.recv(1) == b"S"
+        with socket.create_connection(("127.0.0.1", port), 5) as beyond:
+            beyond.sendall(TLS_REQUEST)
+            beyond.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                beyond.recv(1)
+            held.pop_all().close()
+            beyond.settimeout(5)
+            assert beyond.recv(1) == b"S"
+        assert psql(port, "127.0.0.1", folder, sslmode="require") == ("7|70", "")
 
 
 def test_one_that_is_for_other_names_or_is_over_soon_is_made_anew(

@@ -236,6 +236,60 @@ def test_the_command_follows_a_stored_query_beside_a_break(published: Published)
         assert line() == {"commit": 11, "snapshot": False, "changes": [{**row, "weight": -1}]}
 
 
+def test_a_stored_query_is_followed_from_python_whatever_ends_the_connection(published: Published) -> None:
+    searches.add(published.folder, StoredQuery("twos", "sums", "n:2"))
+    rng, rows = random.Random(9), Rows()
+    with site(published.folder) as running, cut_off(running.url, *range(300, 1_600, 100)) as gate:
+        for step in headrace.watch_query("twos", url=gate.url, token=running.owner):
+            rows = applied(rows, step)
+            if step.kind == "change" or (step.kind == "snapshot" and step.last):
+                assert rows == Rows({row: n for row, n in published.held[step.commit].items() if row[1] == 2})
+                if step.commit >= 40:
+                    break
+                delta = Rows()
+                while not any(row[1] == 2 for row, n in delta.items() if n):
+                    delta = published.changes(rng)
+                    published.step([delta])
+        assert gate.connections >= 5
+        with pytest.raises(HeadraceError) as unknown:
+            next(headrace.watch_query("threes", url=running.url, token=running.owner))
+    assert unknown.value.code == "search.unknown"
+
+
+def test_without_the_contents_none_are_sent(published: Published) -> None:
+    """Steps go on until the first is told, as nothing says before that it is followed."""
+    searches.add(published.folder, StoredQuery("all", "sums", "*"))
+    over = threading.Event()
+
+    def steps() -> None:
+        while not over.wait(0.2):
+            published.step([Rows({(1_000 + published.number, 7): 1})])
+
+    def told(commit: int) -> list[dict[str, Any]]:
+        return [{"weight": 1, "row": {"id": 999 + commit, "n": 7}}]
+
+    beside = threading.Thread(target=steps)
+    with site(published.folder) as running:
+        beside.start()
+        try:
+            for kind, name in (("views", "sums"), ("queries", "all")):
+                source = event_source.EventSource(running.url, name, running.owner, kind=kind, snapshot=False)  # type: ignore[arg-type]
+                first = next(source.steps(threading.Event()))
+                assert (first.kind, first.changes) == ("change", told(first.commit))
+            with following(running.url, running.owner, "watch", "sums", "--no-snapshot") as line:
+                first_line = line()
+                over.set()
+                beside.join()
+                assert first_line == {
+                    "commit": first_line["commit"], "snapshot": False, "changes": told(first_line["commit"]),
+                }  # fmt: skip
+                for commit in range(first_line["commit"] + 1, published.upto + 1):
+                    assert line()["commit"] == commit
+        finally:
+            over.set()
+            beside.join()
+
+
 def test_the_command_goes_on_after_the_connection_was_cut(published: Published) -> None:
     with site(published.folder) as running, cut_off(running.url, 1 << 30) as gate:
         environment = {**os.environ, "HEADRACE_TOKEN": running.owner}

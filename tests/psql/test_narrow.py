@@ -16,7 +16,7 @@ from headrace.api.postgres.narrow import narrowed
 from headrace.model.schema import Column
 from headrace.serve.contents import Contents
 from headrace.serve.database import define, parsed
-from headrace.serve.questions import Described
+from headrace.serve.relation import Described
 
 COLUMNS = (Column("Id", "int"), Column("area", "string"), Column("n", "bigint"))
 RELATION = Described("sums", "view", COLUMNS, ("Id", "area"))

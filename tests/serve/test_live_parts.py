@@ -24,7 +24,8 @@ from headrace.serve import snapshot
 from headrace.serve.live import Live, Reader
 from headrace.serve.mirror import Mirror
 from headrace.serve.parts import Keep
-from headrace.serve.questions import Filter, Questions
+from headrace.serve.questions import Questions
+from headrace.serve.relation import Filter
 from headrace.serve.search.matching import Matched
 from published_view import Published, Rows, Versions
 

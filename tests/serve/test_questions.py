@@ -37,8 +37,9 @@ from headrace.model.transaction import (
 from headrace.serve.asking import Asking
 from headrace.serve.database import Limits
 from headrace.serve.mirror import Mirror
-from headrace.serve.questions import Filter, Questions
+from headrace.serve.questions import Questions
 from headrace.serve.questions import Rows as Asked
+from headrace.serve.relation import Filter
 from published_view import Published, Rows
 
 

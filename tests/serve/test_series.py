@@ -27,7 +27,8 @@ from headrace.model.schema import Column, ViewSchema
 from headrace.serve import buckets, series
 from headrace.serve.database import Limits
 from headrace.serve.mirror import Mirror
-from headrace.serve.questions import Filter, Questions
+from headrace.serve.questions import Questions
+from headrace.serve.relation import Filter
 from headrace.serve.series import BUCKETS_MAX, Series
 from headrace.state.run import write_run
 

@@ -37,9 +37,9 @@ class Engine:
 
     def wait_for(
         self, token: int | str, timeout_s: float, view: str | None, sink: str | None,
-        on_progress: Callable[[dict[str, Any]], None] | None,
+        on_progress: Callable[[dict[str, Any]], None] | None, whose: str | None,
     ) -> dict[str, Any]:  # fmt: skip
-        self.asked.append((token, timeout_s, view, sink))
+        self.asked.append((token, timeout_s, view, sink, whose))
         if self.error is not None:
             raise self.error
         assert on_progress is not None
@@ -75,7 +75,7 @@ def test_a_pushed_commit_can_be_waited_for(shop: Running) -> None:
     engine(shop).go.set()
     assert shop.client.get("/wait?token=shop:0/16B3748").json()["token"] == "shop:0/16B3748"
     asked = [("1", 2.5, "a", None), ("2", 60.0, None, "out"), ("shop:0/16B3748", 60.0, None, None)]
-    assert engine(shop).asked == asked
+    assert engine(shop).asked == [(*each, f"source {shop.source.name}") for each in asked]
 
 
 def test_the_frontier_is_told_without_rows_of_views(shop: Running) -> None:

@@ -18,7 +18,8 @@ from headrace.model.bounds import Deadline
 from headrace.model.errors import HeadraceError
 from headrace.serve import written
 from headrace.serve.history import reader_of
-from headrace.serve.questions import Filter, Questions, Rows
+from headrace.serve.questions import Questions, Rows
+from headrace.serve.relation import Filter
 from headrace.serve.replay import commit_at
 
 CHANGES = ("after", "snapshot")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from headrace.serve.live import READERS
 
 CONNECTIONS = 2 * READERS  # over HTTP, however many descriptors there are
+STARTING = 32  # by psql, that have not said who they are yet; more wait to be accepted
 SELDOM_S = 60.0
 
 
@@ -32,8 +33,8 @@ def raise_limit() -> int:
 
 
 def bounds(descriptors: int, psql: int) -> Bounds:
-    """``psql``: the connections that are for others than HTTP."""
-    connections = min(CONNECTIONS, max(descriptors // 8, descriptors * 3 // 4 - psql))
+    """``psql``: the connections that are for others than HTTP, once they have said who they are."""
+    connections = min(CONNECTIONS, max(descriptors // 8, descriptors * 3 // 4 - (psql + STARTING if psql else 0)))
     return Bounds(connections, min(READERS, connections * 3 // 4))
 
 

@@ -26,7 +26,7 @@ CaOption = Annotated[
 
 def steps(
     url: str, name: str, ca: str, stop: threading.Event, after: int | None = None,
-    where: Sequence[tuple[str, str]] = (), kind: Kind = "views",
+    where: Sequence[tuple[str, str]] = (), kind: Kind = "views", snapshot: bool = True,
 ) -> Iterator[ViewStep]:  # fmt: skip
     """As of ``EventSource``; that a connection has ended is said."""
     from headrace.web.event_source import EventSource
@@ -35,7 +35,7 @@ def steps(
         display.say(f"the connection has ended ({display.plain(why)}); it is made again", error=True)
 
     token = os.environ.get("HEADRACE_TOKEN", "")
-    yield from EventSource(url, name, token, after, lost, ca, where, kind).steps(stop)
+    yield from EventSource(url, name, token, after, lost, ca, where, kind, snapshot).steps(stop)
 
 
 def forgotten(step: ViewStep, json: bool) -> None:

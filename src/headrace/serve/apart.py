@@ -17,32 +17,41 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import psutil
 
 from headrace.model import bounds
+from headrace.model.errors import HeadraceError
 
 GRACE_S = 0.5  # one that ends by itself once its time is over says so
 STACKS_BYTES = 64 << 20  # of threads, beside what a question may use
 
 
-def begin(work: Callable[[], Any], stream: socket.socket, seconds: float, memory_bytes: int) -> int:
+def begin(
+    work: Callable[[], Any], stream: socket.socket, others: Iterable[socket.socket] = (), seconds: float | None = None,
+    memory_bytes: int | None = None,
+) -> int:  # fmt: skip
     """Do it in a process that answers on ``stream`` with what it gives or raises; the process's number.
 
     It ends at once when the other end of the stream does. To be called where no other thread is at work: the process
-    begins as a copy of this one.
+    begins as a copy of this one. ``others``: streams of this process alone, whose other ends are to see when it ends.
+    ``seconds``, ``memory_bytes``: its hard ends, None: it has none.
     """
     number = os.fork()
     if number:
         return number
     try:
+        for other in others:
+            other.close()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + GRACE_S)
-        most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        if seconds is not None:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + GRACE_S)
+        if memory_bytes is not None:
+            most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         _end_with(stream)
         done = _done(work)
         signal.signal(signal.SIGIO, signal.SIG_IGN)  # which says as well that there is room for more of the answer
@@ -54,17 +63,27 @@ def begin(work: Callable[[], Any], stream: socket.socket, seconds: float, memory
 def answer(stream: socket.socket, end: float) -> Any:
     """What the process at the other end gives; None: it has ended. ``end``: of its time, by the clock of processes.
 
-    Raises what it does.
+    Raises what it does, and ``wait.busy`` where there has been none in that time: the kernel would have ended it.
     """
     stream.settimeout(max(end - time.monotonic(), 0.0) + 2 * GRACE_S)
     try:
         with stream.makefile("rb") as lines:
             found = pickle.load(lines)  # by this program, a moment ago
+    except TimeoutError:
+        raise busy() from None
     except (OSError, EOFError, pickle.UnpicklingError):
         return None
     if isinstance(found, Exception):
         raise found
     return found
+
+
+def busy() -> HeadraceError:
+    """Of a question whose time was over before it was begun."""
+    return HeadraceError(
+        "wait.busy", "the time of the question was over before it was begun",
+        why="others are asked before, or what answers has just begun itself", next="ask again, or allow it more time",
+    )  # fmt: skip
 
 
 def leave(stream: socket.socket) -> None:

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -167,30 +168,56 @@ def _own(number: int) -> int:
 
 
 def main() -> None:
+    from headrace.serve.line import Line
     from headrace.serve.mirror import Mirror
-    from headrace.serve.questions import Questions
+    from headrace.serve.questions import Begun, Questions
 
     (folder,) = sys.argv[1:]
     pa.set_cpu_count(1)
     control = socket.socket(fileno=sys.stdin.fileno())
     questions, running = Questions(Mirror(Path(folder))), _Running()
-    busy = False
-    while True:
-        if not select.select([control], [], [], LOOK_S if busy else None)[0]:
-            busy = running.look()
-            continue
-        _, found, _, _ = socket.recv_fds(control, 1, 1)
-        if not found:
-            running.end()
-            return
-        with socket.socket(fileno=found[0]) as stream, contextlib.suppress(OSError, EOFError):
-            with stream.makefile("rb") as lines:
-                asked = pickle.load(lines)
+    line = Line(questions)
+
+    def go_on(begun: Begun, stream: socket.socket) -> None:
+        with stream:
             try:
-                running.begun(questions.begin(asked, stream), asked.ground)
+                running.begun(questions.go_on(begun, stream, line.streams), begun.asked.ground)
             except Exception as error:
                 apart.tell(stream, error)
-        busy = True
+
+    def come(stream: socket.socket) -> None:
+        try:
+            with stream.makefile("rb") as lines:
+                begun = questions.begun(pickle.load(lines))
+            wanted = set(questions.far(begun))
+        except (OSError, EOFError):  # it has left
+            stream.close()
+        except Exception as error:
+            with stream:
+                apart.tell(stream, error)
+        else:
+            if wanted:
+                line.put(begun, stream, wanted)
+            else:
+                go_on(begun, stream)
+
+    looked, busy = 0.0, False
+    while True:
+        ready = select.select([control, *line.coming], [], [], LOOK_S if busy else None)[0]
+        for stream in ready:
+            if stream is not control:
+                line.come(stream)
+                continue
+            _, found, _, _ = socket.recv_fds(control, 1, 1)
+            if not found:
+                running.end()
+                return
+            come(socket.socket(fileno=found[0]))
+            busy = True
+        while (waiting := line.ready()) is not None:
+            go_on(waiting.begun, waiting.stream)
+        if time.monotonic() - looked >= LOOK_S:
+            looked, busy = time.monotonic(), running.look() or bool(line)
 
 
 if __name__ == "__main__":

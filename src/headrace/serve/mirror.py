@@ -5,6 +5,7 @@ Record: docs/decisions/0026-serving.md.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -31,6 +32,7 @@ from headrace.state.run import open_run
 
 IDLE_S = 600.0  # what nobody has asked for so long is let go
 ROWS_AT_HAND = 1_000  # are brought forward by who may not be kept waiting
+ROWS_SOON = 20_000  # are read in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,9 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """``made``: what tells a view version, or table, from all others; ``upto``: step of a view, commit of a table."""
+class Held:
+    """A relation in memory. ``made``: what tells a view version, or table, from all others; ``upto``: step of a view,
+    commit of a table."""
 
     made: str
     upto: int
@@ -63,7 +66,7 @@ class Mirror:
         self._project = project
         self._lock = threading.Lock()  # of these values, for moments
         self._locks: dict[str, threading.Lock] = {}  # of each relation, for as long as it is brought forward
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Held] = {}
         self._catalog: Catalog | None = None
         self._known: tuple[int, tuple[dict[str, ViewRecord], dict[str, Relation]]] | None = None  # as of a change of it
 
@@ -88,7 +91,7 @@ class Mirror:
         """
         if at is not None:
             deadline.check()
-            if at != self._newest():
+            if at != self.newest():
                 return self._past(views, tables, at, deadline)
         for attempt in range(snapshot.ATTEMPTS):
             try:
@@ -102,6 +105,40 @@ class Mirror:
                 time.sleep(snapshot.POLL_S)
         raise HeadraceError("state.missing", "the files of views change faster than they can be read")
 
+    def newest(self) -> int:
+        """The commit that is published."""
+        last = self._opened().last_published()
+        return last.upto if last else 0
+
+    def far(self, views: Collection[str], tables: Collection[str]) -> list[str]:
+        """Those of these that it takes long to bring to the frontier: so much there is to read of them."""
+        catalog = self._opened()
+        last, (known, relations) = catalog.last_published(), self._relations(catalog)
+        number, commit = (last.number, last.upto) if last else (-1, 0)
+        rows: dict[str, float] = {
+            name: _rows_of_view(catalog, known[name], number, self._held.get(name)) for name in views if name in known
+        }
+        for name in tables:
+            if name in relations:
+                rows[name] = _rows_of_table(self._project, relations[name], commit, self._held.get(name))
+        return [name for name, count in rows.items() if count > ROWS_SOON]
+
+    def let_go(self) -> None:
+        """Close the catalogue until it is needed: what SQLite has open is not for a copy of this process."""
+        with self._lock:
+            if self._catalog is not None:
+                self._catalog.close()
+            self._catalog = self._known = None
+
+    def held(self, name: str) -> Held | None:
+        """A relation as it is in memory, for ``take``."""
+        return self._held.get(name)
+
+    def take(self, name: str, held: Held) -> None:
+        """Have a relation in memory as a copy of this process has brought it there."""
+        with self._lock:
+            self._held[name] = held
+
     def holds(self, name: str) -> bool:
         """Whether a relation was brought into memory, and is there still."""
         return name in self._held
@@ -109,8 +146,7 @@ class Mirror:
     def at_hand(self, view: str) -> tuple[ViewRecord, Moment] | None:
         """A view, and as ``moment`` what it holds at the frontier, where that takes no more than milliseconds.
 
-        None: there is none, it is not in memory, much was published since, its base is of a later step, or another
-        thread is at it.
+        None: there is none, it is not in memory, there is much to read of it, or another thread is at it.
         """
         lock = self._locks.get(view)
         if lock is None or not lock.acquire(blocking=False):
@@ -120,12 +156,8 @@ class Mirror:
             last, record = catalog.last_published(), self._relations(catalog)[0].get(view)
             if last is None or record is None or held is None or held.made != _made(record):
                 return None
-            if held.upto != last.number:
-                if not _goes_on(catalog, record.feed, held.upto, last.number):
-                    return None  # it is read anew, from its base
-                rows = sum(output.rows for output in catalog.outputs(held.upto, last.number, record.feed))
-                if rows > ROWS_AT_HAND:
-                    return None
+            if held.upto != last.number and _rows_of_view(catalog, record, last.number, held) > ROWS_AT_HAND:
+                return None
             contents = self._brought(view, last, last.number, partial(_view, catalog, record, last.number))
             return record, Moment(last.upto, {view: contents}, _stale([record]))
         except (_Passed, Diverged, HeadraceError):
@@ -172,11 +204,6 @@ class Mirror:
             self._known = changed, (catalog.views(), tables)
         return self._known[1]
 
-    def _newest(self) -> int:
-        """The commit that is published."""
-        last = self._opened().last_published()
-        return last.upto if last else 0
-
     def _taken(self, views: Collection[str], tables: Collection[str], deadline: Deadline) -> Moment:
         catalog, contents = self._opened(), dict[str, Contents]()
         last, (known, relations) = catalog.last_published(), self._relations(catalog)
@@ -202,9 +229,7 @@ class Mirror:
         finally:
             lock.release()
 
-    def _brought(
-        self, name: str, last: StepRecord | None, upto: int, bring: Callable[[_Held | None], _Held]
-    ) -> Contents:
+    def _brought(self, name: str, last: StepRecord | None, upto: int, bring: Callable[[Held | None], Held]) -> Contents:
         """What a relation holds ``upto`` step ``last``, to which ``bring`` brings what is held of it. ``_alone``."""
         held = self._held.get(name)
         if held is not None and held.upto > upto and self._opened().last_published() != last:
@@ -240,7 +265,7 @@ def _goes_on(catalog: Catalog, feed: str, held: int, number: int) -> bool:
     return min(base[0] if base else -1, catalog.first_step() - 1) <= held <= number
 
 
-def _view(catalog: Catalog, record: ViewRecord, number: int, held: _Held | None) -> _Held:
+def _view(catalog: Catalog, record: ViewRecord, number: int, held: Held | None) -> Held:
     """A view at a step, from where it is held if that can be, else from its base."""
     made, feed = _made(record), record.feed
     if held is not None and held.made == made and held.upto == number:
@@ -256,7 +281,26 @@ def _view(catalog: Catalog, record: ViewRecord, number: int, held: _Held | None)
     return replace(held, upto=number, contents=held.contents.after(delta))
 
 
-def _from_base(catalog: Catalog, record: ViewRecord, number: int) -> _Held:
+def _rows_of_view(catalog: Catalog, record: ViewRecord, number: int, held: Held | None) -> int:
+    """How many are read to have a view at a step."""
+    feed, rows = record.feed, 0
+    if held is not None and held.made == _made(record) and _goes_on(catalog, feed, held.upto, number):
+        start = held.upto
+    else:
+        base = catalog.base(feed)
+        start, rows = (base[0], base[3]) if base else (-1, 0)
+    return rows + sum(output.rows for output in catalog.outputs(start, number, feed))
+
+
+def _rows_of_table(project: Path, relation: Relation, commit: int, held: Held | None) -> float:
+    """How many are read to have a table at a commit; without end where it is read anew: they are not counted then."""
+    reader = reader_of(project)
+    if held is None or held.made != repr(relation) or not reader.base.commit <= held.upto <= commit:
+        return math.inf
+    return sum(ref.rows.get(relation.name, 0) for ref in reader.refs(held.upto, commit))
+
+
+def _from_base(catalog: Catalog, record: ViewRecord, number: int) -> Held:
     """What a view version's base holds. Raises ``_Passed`` where that is of a later step than ``number``."""
     base, files = catalog.base(record.feed), sound(catalog.base_files(record.feed), record.schema.name)
     start = base[0] if base else -1
@@ -268,14 +312,14 @@ def _from_base(catalog: Catalog, record: ViewRecord, number: int) -> _Held:
     for rows, changes in tables:
         if changes:
             contents = contents.after(rows)
-    return _Held(_made(record), start, contents, 0.0)
+    return Held(_made(record), start, contents, 0.0)
 
 
-def _table(project: Path, relation: Relation, commit: int, held: _Held | None) -> _Held:
+def _table(project: Path, relation: Relation, commit: int, held: Held | None) -> Held:
     """A table at a commit: of its changes since it was held those rows that they touch, else all of the log's."""
     made, reader = repr(relation), reader_of(project)
     if held is None or held.made != made or not reader.base.commit <= held.upto <= commit:
-        return _Held(made, commit, Contents.of(replay.contents(project, relation, commit), relation.key), 0.0)
+        return Held(made, commit, Contents.of(replay.contents(project, relation, commit), relation.key), 0.0)
     refs = [ref for ref in reader.refs(held.upto, commit) if relation.name in ref.rows]
     batches = list(reader.read(refs, relation.name, held.upto, commit))
     if not batches:

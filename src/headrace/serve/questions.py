@@ -12,33 +12,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from headrace.catalog.store import ViewRecord
-from headrace.formats.csv_rows import json_value
-from headrace.formats.types import duckdb as duckdb_types
-from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.duckdb import compose, identifier
-from headrace.formats.types.json import ColumnRefused, column, nearest, shown
+from headrace.formats.types.json import nearest
 from headrace.model import bounds
 from headrace.model.bounds import NEVER, Deadline
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
-from headrace.model.schema import Column, ViewSchema
+from headrace.model.schema import ViewSchema
 from headrace.serve import apart
 from headrace.serve.asking import Answered, Asked, Asking, Runs
 from headrace.serve.database import UNASKED, Ground, Limits, admitted, as_duckdb, define, end, locked, run
 from headrace.serve.mirror import Mirror, Moment
+from headrace.serve.relation import (
+    Described,
+    Filter,
+    column_of,
+    filtered,
+    filtered_or_error,
+    of_view,
+    refused,
+    sortable,
+    typed,
+)
 from headrace.serve.series import SLOTS, Series, statement
 
-OPERATORS = {
-    "eq": "=", "neq": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "like": "LIKE", "ilike": "ILIKE",
-    "in": "IN", "is": "IS",
-}  # fmt: skip
-IS = {"null": "NULL", "not_null": "NOT NULL", "true": "TRUE", "false": "FALSE"}
 # A time's type -> the moment of its value ``v``, and a bucket's ``start`` as one of that type.
 TIMES = {
     "timestamp": ("epoch_us(v)", "CAST(make_timestamp(start) AS TIMESTAMP WITH TIME ZONE)"),
@@ -50,27 +52,6 @@ NUMBERS = (*WHOLE, "float", "double", "decimal")
 THREADS = 2  # of DuckDB's for one question
 PARTS_S = 5.0  # for all parts of a view that are taken at once: the steps after it wait meanwhile
 _ROWS = "headrace_rows_"  # what a relation's rows are registered as
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A relation: ``state`` and ``reason`` of a view; ``key`` () where rows may repeat."""
-
-    name: str
-    kind: Literal["view", "table"]
-    columns: tuple[Column, ...]
-    key: tuple[str, ...]
-    state: str = "live"
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """``operator``: one of ``OPERATORS``; ``value``: JSON's, or text; of `in` a list, of `is` one of ``IS``."""
-
-    column: str
-    operator: str
-    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +88,15 @@ class Select(Asked):
 
     def answer(self, connection: duckdb.DuckDBPyConnection) -> tuple[pa.Table, bool]:
         return run(connection, self.sql, self.parameters, self.limits, self.deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A question and what it ``reads``; ``connection``: on which it is answered, in a copy of this process."""
+
+    asked: Asked
+    connection: duckdb.DuckDBPyConnection
+    reads: list[Described]
 
 
 class Session:
@@ -167,7 +157,7 @@ class Questions:
 
     def relations(self) -> list[Described]:
         views, tables = self.mirror.relations()
-        found = [_of_view(record) for record in views.values()]
+        found = [of_view(record) for record in views.values()]
         return found + [Described(name, "table", r.columns, r.key) for name, r in tables.items() if name not in views]
 
     def described(self, name: str) -> Described:
@@ -195,20 +185,20 @@ class Questions:
         found = self.mirror.at_hand(name)
         if found is None:
             return None
-        relation = _of_view(found[0])
+        relation = of_view(found[0])
         _check_key(relation, key)
         return _found(relation, key, found[1])
 
     def rows(self, name: str, question: Rows, at: int | None = None, limits: Limits = UNASKED) -> Answer:
         """Raises ``query.filter``, ``query.timeout``, ``view.unknown``, ``view.not_at``."""
         relation = self.described(name)
-        conditions, values = _conditions(relation, question.filters)
-        order = [f"{identifier(_column(relation, n).name)}{' DESC' if down else ''}" for n, down in question.order]
+        conditions, values = filtered(relation, question.filters)
+        order = [f"{identifier(column_of(relation, n).name)}{' DESC' if down else ''}" for n, down in question.order]
         # Rows without an order come in one that their contents decide, else pages would overlap.
         order += [identifier(n) for n in relation.key or [c.name for c in relation.columns if sortable(c.type)]]
         text = compose(
             "SELECT {columns} FROM {relation} WHERE {conditions} ORDER BY {order} LIMIT ? OFFSET ?",
-            columns=", ".join(identifier(_column(relation, name).name) for name in question.select) or "*",
+            columns=", ".join(identifier(column_of(relation, name).name) for name in question.select) or "*",
             relation=identifier(relation.name),
             conditions=conditions,
             order=", ".join(dict.fromkeys(order)) or "ALL",
@@ -222,7 +212,7 @@ class Questions:
 
     def keeping(self, name: str, filters: tuple[Filter, ...]) -> Keeping:
         """What takes those of a view's rows that all filters take. Raises ``query.filter``, ``view.unknown``."""
-        _conditions(self.described(name), filters)
+        filtered(self.described(name), filters)
         return Keeping(self, filters)
 
     def series(
@@ -232,16 +222,16 @@ class Questions:
         """One value for each bucket of time: ``time``, the columns of ``by``, ``value``, and ``before`` where it is
         compared. Raises what ``rows`` does, and ``api.request`` for more buckets than are told."""
         relation = self.described(name)
-        conditions, values = _conditions(relation, filters)
+        conditions, values = filtered(relation, filters)
         rows, value = _timed(relation, question, conditions)
-        question = replace(question, by=tuple(_column(relation, name).name for name in question.by))
+        question = replace(question, by=tuple(column_of(relation, name).name for name in question.by))
         deadline = Deadline.after(limits.seconds)
         with self.session(at) as session:
             commit, connection = session.load([relation], deadline), session.connection
             spanned = compose("SELECT min(t), max(t) FROM ({rows})", rows=rows)
             span = run(connection, spanned, values, replace(limits, rows=1), deadline)[0].to_pylist()[0]
             connection.register(SLOTS, question.slots(*span.values()))
-            shown = TIMES[_column(relation, question.time).type][1]
+            shown = TIMES[column_of(relation, question.time).type][1]
             table, more = run(connection, statement(question, rows, value, shown), values, limits, deadline)
         return Answer(commit, table, more, session.stale)
 
@@ -274,29 +264,51 @@ class Questions:
         asked.deadline.check()
         raise bounds.memory("the process that ran it has ended")
 
-    def begin(self, asked: Asked, stream: socket.socket) -> int:
-        """Have it answered on the stream, see ``apart.begin``. Raises what is wrong with it."""
+    def begun(self, asked: Asked) -> Begun:
+        """What it reads. Raises what is wrong with it, ``wait.busy``."""
+        if not asked.deadline.left:
+            raise apart.busy()
         known = {relation.name.lower(): relation for relation in self.relations() if relation.name in asked.known}
         with self._lock:
             if asked.ground not in self._copied:
                 self._copied[asked.ground] = asked.ground.open()
         connection = self._copied[asked.ground].cursor()
-        names = [name for name in asked.reads(connection) if name in known]
-        moment = _moment(self.mirror, [known[name] for name in names], asked.at, asked.deadline)
+        return Begun(asked, connection, [known[name] for name in asked.reads(connection) if name in known])
+
+    def far(self, begun: Begun) -> list[str]:
+        """Of what it reads, what should be brought into memory before it goes on: that takes long. Of the past nothing
+        is kept."""
+        return [] if self._is_past(begun.asked) else self.mirror.far(*_by_kind(begun.reads))
+
+    def go_on(self, begun: Begun, stream: socket.socket, others: Iterable[socket.socket] = ()) -> int:
+        """Have it answered on the stream, see ``apart.begin``. Raises what ``Mirror.moment`` does.
+
+        The past is read in its own process, and so has the ends of its time and of its memory.
+        """
+        asked, connection = begun.asked, begun.connection
+        now = None if self._is_past(asked) else _moment(self.mirror, begun.reads, None, asked.deadline)
+        if now is not None and asked.at not in (None, now.commit):
+            now = None  # there was another step meanwhile
+        if now is None:
+            self.mirror.let_go()
 
         def answer() -> Answered:
+            moment = now or _moment(self.mirror, begun.reads, asked.at, asked.deadline)
             locked(connection, THREADS)
             for name, contents in moment.contents.items():
                 define(connection, name, contents, f"{_ROWS}{name}")
             return Answered(moment.commit, dict(moment.stale), asked.answer(connection))
 
-        return apart.begin(answer, stream, asked.deadline.left, asked.ground.bytes)
+        return apart.begin(answer, stream, others, asked.deadline.left, asked.ground.bytes)
+
+    def _is_past(self, asked: Asked) -> bool:
+        return asked.at is not None and asked.at != self.mirror.newest()
 
     def _beside(self, asked: Asked, runs: Runs) -> Any:
         here, there = socket.socketpair()
         with here:
             with there:
-                number = self.begin(asked, there)
+                number = self.go_on(self.begun(asked), there, [here])
             runs(lambda: apart.leave(here))
             try:
                 return apart.answer(here, asked.deadline.end)
@@ -328,7 +340,7 @@ class Keeping:
         ``query.filter`` for those of columns that the view has not any more.
         """
         relation = Described(schema.name, "view", schema.columns, schema.key)
-        asked = [_conditions_or_error(relation, keep.filters) for keep in keeps]
+        asked = [filtered_or_error(relation, keep.filters) for keep in keeps]
         sound = [each for each in asked if not isinstance(each, HeadraceError)]
         try:
             taken = iter(self._taken(rows, sound))
@@ -361,22 +373,22 @@ class Keeping:
 
 def _moment(mirror: Mirror, relations: Sequence[Described], at: int | None, deadline: Deadline) -> Moment:
     """What these hold. Raises what ``Mirror.moment`` does."""
+    return mirror.moment(*_by_kind(relations), at, deadline)
+
+
+def _by_kind(relations: Sequence[Described]) -> tuple[list[str], list[str]]:
+    """The names of (views, tables)."""
     views, tables = ([each.name for each in relations if each.kind == kind] for kind in ("view", "table"))
-    return mirror.moment(views, tables, at, deadline)
-
-
-def _of_view(record: ViewRecord) -> Described:
-    schema = record.schema
-    return Described(schema.name, "view", schema.columns, schema.key, record.state, record.reason)
+    return views, tables
 
 
 def _check_key(relation: Described, key: Mapping[str, Any]) -> None:
     if not relation.key:
-        raise _refused(
+        raise refused(
             f"{relation.name} has no key", "rows of it may repeat", f"ask for rows of {relation.name} by a filter"
         )
     if sorted(key) != sorted(relation.key):
-        raise _refused(
+        raise refused(
             f"the key of {relation.name} is {', '.join(relation.key)}",
             f"it was asked by {', '.join(key) or 'none'}",
             "name each column of the key, and no other",
@@ -388,41 +400,22 @@ def _found(relation: Described, key: Mapping[str, Any], moment: Moment) -> Answe
     return Answer(moment.commit, found.drop_columns(WEIGHT), False, moment.stale)
 
 
-def typed(relation: Described, name: str, value: Any) -> pa.Scalar:
-    """A value of JSON, or the text that a cell of CSV has for it, as the column has it. Raises ``query.filter``."""
-    found = _column(relation, name)
-    arrow = to_arrow(found.type)
-    try:
-        return column([json_value(value, arrow) if isinstance(value, str) else value], arrow)[0]
-    except (ColumnRefused, ValueError) as error:
-        raise _refused(
-            f"{shown(value)} is no {found.type}",
-            f"it is compared with column {found.name} of {relation.name}",
-            "give a value of that type, spelled as in JSON",
-        ) from error
-
-
-def sortable(type_text: str) -> bool:
-    """Whether DuckDB orders values of the type."""
-    return not to_arrow(type_text).num_fields or type_text.startswith(("array", "struct", "interval"))
-
-
 def _timed(relation: Described, asked: Series, conditions: str) -> tuple[str, str]:
     """(a SELECT of the rows, the aggregate) of a series, see ``series.statement``. Raises ``query.filter``."""
-    time, (function, name) = _column(relation, asked.time), asked.value
+    time, (function, name) = column_of(relation, asked.time), asked.value
     if time.type not in TIMES:
-        raise _refused(f"{time.name} is no time", f"it is of type {time.type}", f"a column of {', '.join(TIMES)}")
+        raise refused(f"{time.name} is no time", f"it is of type {time.type}", f"a column of {', '.join(TIMES)}")
     if time.type != "timestamp" and asked.zone.key != "UTC":
-        raise _refused(f"{time.name} has no time zone", f"it is of type {time.type}", "leave out 'zone'")
+        raise refused(f"{time.name} has no time zone", f"it is of type {time.type}", "leave out 'zone'")
     if time.type == "date" and asked.every.us:
-        raise _refused(f"{time.name} has no hours", "it is of type date", "every=1d")
-    value = None if name is None else _column(relation, name)
+        raise refused(f"{time.name} has no hours", "it is of type date", "every=1d")
+    value = None if name is None else column_of(relation, name)
     kind = "bigint" if value is None or function == "count" else value.type
     if not kind.startswith(NUMBERS) and (function in ("sum", "avg", "median") or asked.fill in ("zero", "linear")):
-        raise _refused(
+        raise refused(
             f"{name} is no number", f"it is of type {kind}", "its min, max or count, filled by null or previous"
         )
-    columns = [f"{identifier(_column(relation, each).name)} AS b{i}" for i, each in enumerate(asked.by)]
+    columns = [f"{identifier(column_of(relation, each).name)} AS b{i}" for i, each in enumerate(asked.by)]
     columns += [f"{identifier(value.name)} AS x"] if value is not None else []
     rows = compose(
         "SELECT {moment} AS t, * EXCLUDE (v) FROM (SELECT {columns} FROM {relation} WHERE {conditions})"
@@ -434,52 +427,3 @@ def _timed(relation: Described, asked: Series, conditions: str) -> tuple[str, st
     made = "count(*)" if value is None else f"{function}({argument})"
     made = f"CAST({made} AS BIGINT)" if function == "sum" and kind in WHOLE else made
     return rows, f"CAST({made} AS DOUBLE)" if asked.fill == "linear" else made
-
-
-def _conditions(relation: Described, filters: Iterable[Filter]) -> tuple[str, list[Any]]:
-    """(what all filters ask together, the values bound in it)."""
-    found = [_condition(relation, each) for each in filters]
-    return " AND ".join(text for text, _ in found) or "TRUE", [value for _, bound in found for value in bound]
-
-
-def _conditions_or_error(relation: Described, filters: Iterable[Filter]) -> tuple[str, list[Any]] | HeadraceError:
-    try:
-        return _conditions(relation, filters)
-    except HeadraceError as error:
-        return error
-
-
-def _condition(relation: Described, asked: Filter) -> tuple[str, list[Any]]:
-    if asked.operator not in OPERATORS:
-        raise _refused(f"there is no operator '{asked.operator}'", "", f"operators: {', '.join(OPERATORS)}")
-    found = _column(relation, asked.column)
-    name, operator = identifier(found.name), OPERATORS[asked.operator]
-    if asked.operator == "is":
-        if asked.value not in IS:
-            raise _refused(f"nothing is '{asked.value}'", "", f"`is` takes one of {', '.join(IS)}")
-        if asked.value in ("true", "false") and found.type != "boolean":
-            raise _refused(
-                f"{found.name} is neither true nor false", f"it is of type {found.type}", "is.null, is.not_null"
-            )
-        return f"{name} IS {IS[asked.value]}", []
-    if asked.operator in ("like", "ilike"):
-        return f"{name}::VARCHAR {operator} ?", [str(asked.value)]
-    values = list(asked.value) if asked.operator == "in" else [asked.value]
-    bound = [typed(relation, found.name, value).as_py() for value in values]
-    kind = duckdb_types.from_spark(found.type)
-    marks = ", ".join(f"CAST(? AS {kind})" for _ in bound)
-    if asked.operator == "in":
-        return f"{name} IN ({marks})" if bound else "FALSE", bound
-    return f"{name} {operator} {marks}", bound
-
-
-def _column(relation: Described, name: str) -> Column:
-    for found in relation.columns:
-        if found.name.lower() == name.lower():
-            return found
-    names = [column.name for column in relation.columns]
-    raise _refused(f"{relation.name} has no column '{name}'", "", nearest(name, names))
-
-
-def _refused(what: str, why: str, next: str) -> HeadraceError:
-    return HeadraceError("query.filter", what, why=why, next=next)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from headrace.model.errors import HeadraceError
 from headrace.serve import buckets
-from headrace.serve.questions import OPERATORS, Filter
+from headrace.serve.relation import OPERATORS, Filter
 from headrace.serve.series import Fill, Series, aggregate
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

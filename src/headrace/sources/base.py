@@ -28,10 +28,11 @@ class Answers(Protocol):
 
     def wait_for(
         self, token: int | str, timeout_s: float, view: str | None, sink: str | None,
-        on_progress: Callable[[dict[str, Any]], None] | None,
+        on_progress: Callable[[dict[str, Any]], None] | None, whose: str | None,
     ) -> dict[str, Any]:  # fmt: skip
         """Wait until views and sinks have reached a write; what ``on_progress`` raises ends it.
 
+        ``whose``: what all share who have the same token, so that they are not all who wait; None: there is none.
         Raises ``HeadraceError``: wait.token, wait.timeout, wait.busy, view.unknown, view.failed, sink.unknown.
         """
 

@@ -24,11 +24,19 @@ SEND_S = 60.0  # a connection is dropped whose other end takes nothing of a stre
 class Places:
     """What the connections of a server share: how many there may be, and those that have no whole request.
 
-    ``asking``: the one that has been so for longest comes first.
+    ``asking``: the one that has been so for longest comes first; ``shaking``: those of them that are not encrypted yet.
     """
 
     most: int
-    asking: dict[Connection, None] = field(default_factory=dict)
+    asking: dict[Connection, asyncio.Transport] = field(default_factory=dict)
+    shaking: set[Connection] = field(default_factory=set)
+
+    def asks(self, connection: Connection, transport: asyncio.Transport, beside: int) -> None:
+        """One that begins, ``beside`` others that have begun: where it is too many, the first that asks makes room."""
+        self.asking[connection] = transport
+        if beside + len(self.shaking) > self.most:
+            first = next(iter(self.asking))
+            self.asking.pop(first).abort()
 
 
 class Connection(HttpToolsProtocol):
@@ -48,12 +56,20 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = _Flow(transport)
         self._owes(HEAD_S)
-        asking = self._places.asking
-        asking[self] = None
-        if len(self.connections) > self._places.most:
-            first = next(iter(asking))
-            del asking[first]
-            first.transport.abort()
+        self._places.shaking.discard(self)
+        self._places.asks(self, transport, len(self.connections))
+
+    def shakes(self, transport: asyncio.Transport, shaken: asyncio.Future[None]) -> None:
+        """Until the TLS handshake has come to its end it is no connection, and has the place of one that asks."""
+        self._places.shaking.add(self)
+        self._places.asks(self, transport, len(self.connections))
+
+        def over(shaken: asyncio.Future[None]) -> None:
+            self._places.shaking.discard(self)
+            if self not in self.connections:
+                self._places.asking.pop(self, None)
+
+        shaken.add_done_callback(over)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -79,7 +95,7 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.cycle.response_complete:  # else another request, which came meanwhile, is answered now
-            self._places.asking[self] = None
+            self._places.asking[self] = self.transport
 
     def _owes(self, seconds: float) -> None:
         self._owed_s, self._due = seconds, self.loop.time() + seconds

@@ -22,11 +22,11 @@ Kind = Literal["views", "queries"]
 
 
 class EventSource:
-    """``name``: of a view, or with the ``kind`` queries of a stored query, which is told anew after each connection.
+    """``name``: of a view, or with the ``kind`` queries of a stored query, of which all comes anew once it is another.
 
     ``after``: the commit up to which the caller has all of a view; None: the contents come first. ``where``: (column,
     ``eq.north``), filters of a view's rows, asked for by every connection. ``ca``: a PEM file with the authorities that
-    the server is checked by, in the place of the system's.
+    the server is checked by, in the place of the system's. ``snapshot``: whether contents come, or the changes alone.
 
     ``on_lost`` hears in words why a connection ended, before it is made again.
     """
@@ -34,7 +34,7 @@ class EventSource:
     def __init__(
         self, url: str, name: str, token: str = "", after: int | None = None,
         on_lost: Callable[[str], None] = lambda why: None, ca: str = "",
-        where: Sequence[tuple[str, str]] = (), kind: Kind = "views",
+        where: Sequence[tuple[str, str]] = (), kind: Kind = "views", snapshot: bool = True,
     ) -> None:  # fmt: skip
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -43,7 +43,8 @@ class EventSource:
             )
         self._url, self._parts, self._token, self._on_lost = url.rstrip("/"), parts, token, on_lost
         self._target = f"{parts.path.rstrip('/')}/api/{kind}/{quote(name, safe='')}/changes"
-        self._target += f"?{urlencode(where)}" if where else ""
+        asked = [*where] if snapshot else [*where, ("snapshot", "false")]
+        self._target += f"?{urlencode(asked)}" if asked else ""
         self._after = "" if after is None else str(after)
         self._secure = _checked(ca) if parts.scheme == "https" else None
         self._begun = after is not None  # whether the caller has something

@@ -68,10 +68,17 @@ class ServerThread:
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """Gives a TLS handshake no more time than a request's head, and keeps the listener's queue long."""
+    """Gives a TLS handshake a place, and no more time than a request's head; and keeps the listener's queue long."""
 
     async def create_server(self, *given: Any, **named: Any) -> asyncio.Server:
         handshake_s = HEAD_S if named.get("ssl") is not None else None
         made = await super().create_server(*given, **named, ssl_handshake_timeout=handshake_s)
         named["sock"].listen(QUEUE)  # which was made as short as what is taken at one go
+        return made
+
+    def _make_ssl_transport(  # the one place where asyncio tells of a handshake that begins
+        self, rawsock: socket.socket, protocol: Connection, sslcontext: Any, waiter: asyncio.Future[None], **named: Any
+    ) -> asyncio.Transport:  # fmt: skip
+        made: asyncio.Transport = super()._make_ssl_transport(rawsock, protocol, sslcontext, waiter, **named)  # type: ignore[misc]
+        protocol.shakes(made, waiter)
         return made

@@ -20,7 +20,7 @@ import pyarrow as pa
 from headrace.api.postgres import patterns, types
 from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.duckdb import compose
-from headrace.serve.questions import Described
+from headrace.serve.relation import Described
 
 STATIC = [Path(__file__).with_name(name) for name in ("catalogue_empty.sql", "catalogue.sql")]
 _PUBLIC, _OWNER, _HEAP, _BTREE, _CLASSES = 2200, 10, 2, 403, 1259

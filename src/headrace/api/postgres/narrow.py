@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headrace.formats.types.arrow import to_arrow
 from headrace.serve.contents import Contents
-from headrace.serve.questions import Described
+from headrace.serve.relation import Described
 
 _PLAIN = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = ("INTEGER", "BIGINT", "SMALLINT", "INT", "int4", "int8", "int2")

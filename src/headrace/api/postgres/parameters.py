@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from headrace.api.postgres.types import INT8, PostgresType, of_spark
-from headrace.serve.questions import Described
+from headrace.serve.relation import Described
 
 _BETWEEN = ("input", "lower", "upper")
 

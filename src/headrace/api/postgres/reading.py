@@ -25,7 +25,8 @@ from headrace.model.errors import HeadraceError
 from headrace.serve.asking import Runs
 from headrace.serve.contents import Contents
 from headrace.serve.database import define, end, locked, parsed, reads
-from headrace.serve.questions import Described, Questions
+from headrace.serve.questions import Questions
+from headrace.serve.relation import Described
 from headrace.serve.snapshot import Shared
 
 READ_CHARS = 20_000  # of SQL are parsed to be looked at; a longer text is answered apart, unseen

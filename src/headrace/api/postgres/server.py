@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pygwire.messages import BackendKeyData, CancelRequest
 
+from headrace.api.descriptors import STARTING
 from headrace.api.postgres import sqlstate
 from headrace.api.postgres.defining import Defining
 from headrace.api.postgres.reading import Reader
@@ -25,7 +26,6 @@ from headrace.model.errors import HeadraceError
 from headrace.serve.places import Full, Places
 from headrace.serve.questions import Questions
 
-STARTING = 32  # connections that have not said who they are yet; more wait to be accepted
 OTHERS = 8  # one in so many connections is left for other tokens than the one that has the rest
 STOP_S = 5.0  # a connection has so long to end
 AGAIN_S = 0.1  # after the system had nothing left to take a connection with

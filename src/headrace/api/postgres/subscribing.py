@@ -17,7 +17,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
 from headrace.serve.database import as_duckdb
-from headrace.serve.questions import Described
+from headrace.serve.relation import Described
 
 COMMIT, DIFF = "headrace_commit", "headrace_diff"
 _CHANGES = "headrace_changes"

@@ -179,5 +179,5 @@ def _id(event: Event, mark: str) -> bytes:
 def place(text: str) -> int:
     """The commit that a Last-Event-ID names. Raises ``api.request``."""
     if not text.isdecimal() or len(text) > 18:
-        raise HeadraceError("api.request", f"Last-Event-ID is a commit, not '{text[:40]}'")
+        raise HeadraceError("api.request", f"Last-Event-ID, or 'after', is a commit, not '{text[:40]}'")
     return int(text)

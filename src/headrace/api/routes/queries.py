@@ -150,6 +150,8 @@ def follow(
     project: Project,
     query: str,
     last_event_id: Annotated[str | None, Header(description="Of an event of this query: go on after it")] = None,
+    after: Annotated[str | None, Query(description="The same, of a client that cannot set a header")] = None,
+    snapshot: Annotated[bool, Query(description="false: what it matches now does not come")] = True,
 ) -> changes.Stream:
     """Events as of a view's changes. An event's `id` is its commit and a mark of the query's text: who comes back to
     the same text gets what it has missed. Once the query is another there is `behind`, then all that it matches. Of one
@@ -159,18 +161,19 @@ def follow(
 
     stored = _known(who, project, query)
     found = checked(project.path, stored)
-    commit, _, mark = (last_event_id or "").partition("-")
-    had = changes.place(commit) if last_event_id else None
-    after, had = (had, None) if mark == _mark(found) else (None, had)
-    reader = project.live.subscribe(found.view, after, Matched(found.query), who.token)
-    return changes.Stream(_followed(who, project, stored, found, reader, had), reader)
+    commit, _, mark = (last_event_id or after or "").partition("-")
+    had = changes.place(commit) if commit or mark else None
+    since, had = (had, None) if mark == _mark(found) else (None, had)
+    reader = project.live.subscribe(found.view, since, Matched(found.query), who.token, snapshot)
+    return changes.Stream(_followed(who, project, stored, found, reader, had, snapshot), reader)
 
 
 async def _followed(
-    who: Asking, project: Served, written: StoredQuery | None, stored: StoredQuery, reader: Reader, had: int | None
-) -> AsyncGenerator[bytes]:
+    who: Asking, project: Served, written: StoredQuery | None, stored: StoredQuery, reader: Reader, had: int | None,
+    contents: bool,
+) -> AsyncGenerator[bytes]:  # fmt: skip
     """Until the client leaves, may not any more, the view is gone, or the query is. ``had``: the commit of what it has
-    and is to forget.
+    and is to forget; ``contents``: whether what is matched comes, see ``Live.subscribe``.
 
     ``written``: the query as its file has it, ``stored``: as it was checked.
     """
@@ -202,7 +205,7 @@ async def _followed(
                 yield piece
             return
         keep, mark = Matched(written.query), _mark(replace(stored, query=written.query))
-        reader = await run_in_threadpool(project.live.subscribe, stored.view, None, keep, who.token)
+        reader = await run_in_threadpool(project.live.subscribe, stored.view, None, keep, who.token, contents)
 
 
 def _mark(query: StoredQuery) -> str:

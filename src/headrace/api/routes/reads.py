@@ -21,7 +21,8 @@ from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
 from headrace.serve import described, written
 from headrace.serve.database import Limits
-from headrace.serve.questions import Answer, Described
+from headrace.serve.questions import Answer
+from headrace.serve.relation import Described
 from headrace.serve.series import Fill
 
 router = APIRouter(tags=["views"])

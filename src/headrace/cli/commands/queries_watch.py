@@ -40,8 +40,8 @@ def run(
     a query does. Queries that are added, changed and removed meanwhile are taken up within a second.
 
     With --json each line is one step, whole: {"commit", "snapshot", "changes": [{"query", "weight", "row"}]}. Works
-    without a running `headrace up` too, and goes on when one starts. With --url it is one query, by its name; where a
-    connection ends, or the query is changed, all comes anew.
+    without a running `headrace up` too, and goes on when one starts. With --url it is one query, by its name, of which
+    all comes anew once it is changed.
     """
     from headrace.catalog import searches
     from headrace.cli import published
@@ -70,10 +70,10 @@ def _from_afar(url: str, names: list[str] | None, ca: str, snapshot: bool, json:
     if names is None or len(names) != 1:
         raise typer.BadParameter("one stored query by its name is followed over HTTP", param_hint="--url")
     with until_interrupted() as stop:
-        for step in afar.steps(url, names[0], ca, stop, kind="queries"):
+        for step in afar.steps(url, names[0], ca, stop, kind="queries", snapshot=snapshot):
             if step.kind == "behind":
                 afar.forgotten(step, json)
-            elif snapshot or step.kind == "change":
+            else:
                 told = [{"query": names[0], **change} for change in step.changes]
                 _tell(step.commit, told, json, first=step.kind == "snapshot")
 

@@ -58,7 +58,8 @@ def run(
     if wanted and not url:
         raise typer.BadParameter("a server filters: give its --url too", param_hint="--where")
     with until_interrupted() as stop:
-        for step in _from_afar(url, view, after, wanted, ca, stop) if url else _here(project, view, after, stop):
+        afar_steps = _from_afar(url, view, after, wanted, ca, snapshot, stop) if url else None
+        for step in afar_steps or _here(project, view, after, stop):
             if step.kind == "behind":
                 afar.forgotten(step, json)
             elif snapshot or step.kind == "change":
@@ -82,10 +83,11 @@ def _here(project: Any, view: str, after: int | None, stop: threading.Event) -> 
 
 
 def _from_afar(
-    url: str, view: str, after: int | None, where: list[tuple[str, str]], ca: str, stop: threading.Event
-) -> Iterator[ViewStep]:
+    url: str, view: str, after: int | None, where: list[tuple[str, str]], ca: str, snapshot: bool,
+    stop: threading.Event,
+) -> Iterator[ViewStep]:  # fmt: skip
     held = 0
-    for step in afar.steps(url, view, ca, stop, after, where):
+    for step in afar.steps(url, view, ca, stop, after, where, snapshot=snapshot):
         if step.kind == "snapshot":
             held += sum(change["weight"] for change in step.changes)
             if step.last:

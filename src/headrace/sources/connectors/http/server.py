@@ -87,7 +87,9 @@ def make_app(
     async def wait(request: Request) -> Response:
         _authorise(request, token, allowed)
         asked, timeout_s = _asked(request)
-        work = partial(_answers(source).wait_for, asked["token"], timeout_s, asked.get("view"), asked.get("sink"))
+        whose = f"source {source.name}" if token is not None else None
+        write = (asked["token"], timeout_s, asked.get("view"), asked.get("sink"))
+        work = partial(_answers(source).wait_for, *write, whose=whose)
         return await _waited(request, source.queue, work)
 
     async def health(request: Request) -> Response:
