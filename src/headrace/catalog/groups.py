@@ -17,12 +17,12 @@ from headrace.model.errors import HeadraceError
 from headrace.model.group import DeadLetter, Group, Open, delivery_id, parsed_id
 
 FILE = "groups.db"
-LAYOUT = 1
+LAYOUT = 2
 SCHEMA = """
 create table meta (name text primary key, value text not null) strict;
 create table consumer_group (name text primary key, relation text not null, kind text not null,
     version integer not null, read integer not null, lease_us integer not null, max_deliveries integer not null,
-    in_flight integer not null, hold integer not null, created_us integer not null) strict;
+    in_flight integer not null, hold integer not null, created_us integer not null, query text) strict;
 create table delivery (owner text not null, log_commit integer not null, attempt integer not null,
     last integer not null, snapshot integer not null, consumer text not null default '', leased integer not null,
     until_us integer not null, span_us integer not null, reason text not null default '', payload blob,
@@ -49,7 +49,11 @@ class GroupStore:
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
-        layout = int(self._rows("select value from meta where name = 'layout'")[0][0])
+            layout = int(self._rows("select value from meta where name = 'layout'")[0][0])
+            if layout == 1:  # before groups of stored queries
+                self._db.execute("alter table consumer_group add column query text")
+                self._db.execute("update meta set value = ? where name = 'layout'", (str(LAYOUT),))
+                layout = LAYOUT
         if layout != LAYOUT:
             raise HeadraceError(
                 "state.layout", f"the groups have layout {layout}, this version knows {LAYOUT}", where=str(path),
@@ -105,7 +109,7 @@ class GroupStore:
         """``snapshot``: the commit of the contents that come first. Raises ``group.exists``."""
         values = (
             group.name, group.relation, group.kind, group.version, group.read, group.lease_us, group.max_deliveries,
-            group.in_flight, int(group.hold), group.created_us,
+            group.in_flight, int(group.hold), group.created_us, group.query,
         )  # fmt: skip
         with self.transaction():
             if self.find(group.name) is not None:
@@ -113,7 +117,7 @@ class GroupStore:
                     "group.exists", f"there is a group '{group.name}' already",
                     next=f"read it, or `headrace groups drop {group.name}` first",
                 )  # fmt: skip
-            self._db.execute("insert into consumer_group values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            self._db.execute("insert into consumer_group values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
             if snapshot is not None:
                 self._put_snapshot(group, snapshot, 0)
 
@@ -129,8 +133,9 @@ class GroupStore:
         with self.transaction():
             self._db.execute("update consumer_group set read = ? where name = ? and read = ?", (to, name, read))
 
-    def begin_anew(self, group: Group, version: int, commit: int) -> None:
-        """The view's contents at ``commit`` in the place of all that is not settled, unless that was done already."""
+    def begin_anew(self, group: Group, relation: str, version: int, commit: int) -> None:
+        """The contents at ``commit``, of this view and version, in the place of all that is not settled, unless that
+        was done already."""
         with self.transaction():
             if self.find(group.name) != group:
                 return
@@ -139,7 +144,8 @@ class GroupStore:
             ) or [(0,)]
             self._db.execute("delete from delivery where owner = ? and payload is null", (group.name,))
             self._db.execute(
-                "update consumer_group set read = ?, version = ? where name = ?", (commit, version, group.name)
+                "update consumer_group set relation = ?, version = ?, read = ? where name = ?",
+                (relation, version, commit, group.name),
             )
             self._put_snapshot(group, commit, attempt[0][0])
 
@@ -378,8 +384,10 @@ def _refuse(late: Sequence[str], done: int, what: str) -> None:
 
 
 def _group(row: Sequence[Any]) -> Group:
-    name, relation, kind, version, read, lease_us, max_deliveries, in_flight, hold, created_us = row
-    return Group(name, relation, kind, version, read, lease_us, max_deliveries, in_flight, bool(hold), created_us)
+    name, relation, kind, version, read, lease_us, max_deliveries, in_flight, hold, created_us, query = row
+    return Group(
+        name, relation, kind, version, read, lease_us, max_deliveries, in_flight, bool(hold), created_us, query
+    )
 
 
 def _open(row: Sequence[Any]) -> Open:
