@@ -218,7 +218,7 @@ def test_what_is_given_back_too_often_is_kept_as_it_was(orders: Orders) -> None:
 
 
 def test_a_reader_that_is_killed_is_followed_by_one_that_gets_what_it_had(orders: Orders) -> None:
-    orders.groups().create("g", "urgent", lease_s=0.2)
+    orders.groups().create("g", "urgent", lease_s=2, ordered=True)
     taken, readers = Taken(), list[subprocess.Popen[str]]()
 
     def reading() -> subprocess.Popen[str]:

@@ -92,7 +92,7 @@ def of_view(
             if step.upto <= after or len(found) >= limit:
                 break
             if step.published_us is not None and (before is None or step.after + 1 < before):
-                deltas = _wanted(record, keep, snapshot.of_step(catalog, record, step, after))
+                deltas = wanted(record, keep, snapshot.of_step(catalog, record, step, after))
                 found += [
                     of_delta(step, commit, delta, room)
                     for commit, delta in reversed(deltas)
@@ -103,8 +103,8 @@ def of_view(
         catalog.close()
 
 
-def _wanted(record: ViewRecord, keep: Keep | None, deltas: Iterable[Delta]) -> list[Delta]:
-    """Those with a row that is wanted. Raises what is wrong with ``keep``."""
+def wanted(record: ViewRecord, keep: Keep | None, deltas: Iterable[Delta]) -> list[Delta]:
+    """Of the deltas what is wanted, as far as that is anything. Raises what is wrong with ``keep``."""
     if keep is None:
         return list(deltas)
     parts = ((commit, taken(keep, record.schema, delta)) for commit, delta in deltas)
