@@ -217,6 +217,27 @@ def test_what_is_given_back_too_often_is_kept_as_it_was(orders: Orders) -> None:
     assert groups.letter("g", letter.number)[1]["changes"] == list(found[0].changes)
 
 
+def test_what_comes_anew_without_a_new_commit_has_an_id_of_its_own(orders: Orders) -> None:
+    groups, ids, words = orders.groups(), list[str](), ("paid", "lost", "late")
+    groups.create("g", "urgent")
+    for word in words:
+        (contents,) = groups.read("g", "r")
+        assert contents.snapshot
+        ids.append(contents.id)
+        assert groups.ack("g", contents.id) == 1
+        assert groups.ack("g", *ids) == 0  # acknowledged again: no other delivery is taken for it
+        searches.change(orders.folder, StoredQuery("Urgent", "orders", word))
+    assert ids == [f"{orders.view.commit}.{n}" for n in (1, 2, 3)]
+    (last,) = groups.read("g", "r")
+    with pytest.raises(HeadraceError, match=rf"{ids[2]} was delivered again as {last.id}"):
+        groups.ack("g", ids[2])
+    assert groups.ack("g", last.id) == 1
+    commit = orders.step()
+    while not (found := groups.read("g", "r")):
+        commit = orders.step()
+    assert found[0].id == f"{commit}.1"
+
+
 def test_a_reader_that_is_killed_is_followed_by_one_that_gets_what_it_had(orders: Orders) -> None:
     orders.groups().create("g", "urgent", lease_s=2, ordered=True)
     taken, readers = Taken(), list[subprocess.Popen[str]]()
@@ -263,6 +284,7 @@ def test_groups_that_were_made_before_there_were_those_of_queries_go_on(orders: 
     groups.close()
     with closing(sqlite3.connect(orders.folder / ".headrace" / FILE)) as db:
         db.execute("alter table consumer_group drop column query")
+        db.execute("alter table consumer_group drop column settled")
         db.execute("update meta set value = '1' where name = 'layout'")
         db.commit()
     assert orders.needed() == {"orders": before.read}
