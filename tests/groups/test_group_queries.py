@@ -21,12 +21,14 @@ import orjson
 import pytest
 from benchmarks.published import PublishedView
 
+import headrace
 from headrace.catalog import searches
 from headrace.catalog.groups import FILE, needed
-from headrace.catalog.searches import StoredQuery
 from headrace.engine.forget import forget
+from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.serve.groups import Groups
+from published_view import Published
 
 COLUMNS = {"id": "bigint", "note": "string"}
 WORDS = ("late", "lost", "paid", "parcel")
@@ -150,6 +152,25 @@ def test_what_is_acknowledged_adds_up_to_what_matches_after_every_step(tmp_path:
     assert groups.entries()[0]["lag"] < 40 * 10
 
 
+def test_of_steps_with_each_transaction_apart_each_comes_whole(tmp_path: Path) -> None:
+    published, rng, held = Published(tmp_path / "shop"), random.Random(4), Counter[tuple[int, int]]()
+    searches.add(published.folder, StoredQuery("large", "sums", "n:>=3"))
+    groups = Groups(published.folder)
+    groups.create("g", "large")
+    for _ in range(20):
+        published.step([published.changes(rng) for _ in range(3)], each=True)
+        while found := groups.read("g", "r", 2):
+            for delivery in found:
+                for change in delivery.changes:
+                    held[change["row"]["id"], change["row"]["n"]] += change["weight"]
+                wanted = {row: n for row, n in published.held[delivery.commit].items() if row[1] >= 3}
+                assert {row: n for row, n in held.items() if n} == wanted, delivery.commit
+            groups.ack("g", *(delivery.id for delivery in found))
+    assert {row: n for row, n in held.items() if n} == {
+        row: n for row, n in published.held[published.upto].items() if row[1] >= 3
+    }
+
+
 def test_steps_are_kept_for_a_group_of_a_query_until_they_are_acknowledged(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +219,19 @@ def test_a_query_with_a_mistake_or_of_another_view_is_told_and_nothing_is_lost(o
     searches.change(orders.folder, StoredQuery("Urgent", "orders", "late"))
     drain(groups, taken)
     assert (taken.rows, taken.snapshots) == (orders.matches("late", orders.view.commit), 1)
+
+
+def test_a_subscription_in_python_follows_a_query_by_its_name(orders: Orders) -> None:
+    with headrace.subscribe("g", "URGENT", project=orders.folder) as reader:
+        (contents,) = reader.read()
+        found = Counter((change["row"]["id"], change["row"]["note"]) for change in contents.changes)
+        assert found == orders.matches("late", orders.view.commit)
+        assert reader.ack(contents) == 1
+    with (
+        pytest.raises(HeadraceError, match="follows Urgent, not orders"),
+        headrace.subscribe("g", "orders", project=orders.folder),
+    ):
+        pass
 
 
 def test_a_relation_goes_before_a_query_of_its_name(orders: Orders) -> None:

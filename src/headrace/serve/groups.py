@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -310,7 +310,11 @@ class Groups:
         """(kind, name as it is spelled) of a feed: a view, else a table, else a stored query. A table that is dropped
         may be in the log still, which is looked through for it. Raises ``source.no_table``."""
         catalog = self._catalogue()
-        known = [(VIEW, catalog.views()), (TABLE, catalog.relations()), (QUERY, searches.names(self._path))]
+        known: list[tuple[str, Collection[str]]] = [
+            (VIEW, catalog.views()),
+            (TABLE, catalog.relations()),
+            (QUERY, searches.names(self._path)),
+        ]
         for kind, names in known:
             for spelled in names:
                 if spelled.lower() == name.lower():
