@@ -118,6 +118,41 @@ def test_what_began_and_ceased_to_match_is_looked_back_at(served: Site, publishe
         upto = client.get(f"/api/queries/large/transactions?at={middle}&after={begun}&limit=1000").json()
         assert [each["commit"] for each in upto] == [n for n in range(middle, begun, -1) if deltas[n]]
         assert refusal(client.get("/api/queries/none/transactions")) == (404, "search.unknown")
+        listed = client.get("/api/feeds").json()
+        assert {"name": "large", "kind": "query", "view": "sums"} in [
+            {**each, "view": str(each["view"]).lower()} for each in listed
+        ]
+        assert client.get(f"/api/feeds/LARGE/transactions?at={middle}&after={begun}&limit=1000").json() == upto
+        text = str(next(iter(told[3]["changes"]))["row"]["n"])
+        looked = client.get("/api/feeds/large/search", params={"q": text, "limit": "1000"}).json()
+        whole = client.get("/api/feeds/large/transactions?limit=1000").json()
+        assert looked["transactions"] == [
+            each for each in whole if any(text in str(value) for c in each["changes"] for value in c["row"].values())
+        ]
+        assert looked["before"] is None and len(looked["transactions"]) > 0
+        hidden = {"name": "SUMS", "view": "sums", "query": "n:>=3"}  # the name means the view
+        client.post("/api/queries", json=hidden).raise_for_status()
+        assert [each["kind"] for each in client.get("/api/feeds").json() if each["name"].lower() == "sums"] == ["view"]
+        of_view = client.get("/api/feeds/SUMS/transactions?limit=1000").json()
+        assert of_view != whole == client.get("/api/queries/SUMS/transactions?limit=1000").json()
+        client.put("/api/queries/SUMS", json={"view": "sums", "query": "n:>=99"}).raise_for_status()
+        client.delete("/api/queries/SUMS").raise_for_status()
+        assert refusal(client.get("/api/feeds/none/transactions")) == (404, "view.unknown")
+        (published.folder / "searches/wrong.yaml").write_text("view: sums\nquery: 'n:('\n")
+        for route in ("transactions", "search?q=1"):
+            assert refusal(client.get(f"/api/feeds/wrong/{route}")) == (400, "search.query")
+        (published.folder / "searches/wrong.yaml").unlink()
+    for token, reaches in ((["sums"], True), (["large"], False), (["large", "other_*"], False)):
+        secret = served.tokens.create("-".join(token)[:20].replace("_*", ""), Role.VIEWER, token)[1]
+        with served.client(secret) as limited:
+            names = [each["name"] for each in limited.get("/api/feeds").json()]
+            assert ("large" in names) is reaches
+            for route in ("transactions", "search?q=1"):
+                answer = limited.get(f"/api/feeds/large/{route}")
+                assert (answer.status_code, answer.is_success or answer.json()["code"]) == (
+                    (200, True) if reaches else (404, "view.unknown")
+                )
+    with asking(served) as client:
         client.delete("/api/queries/large").raise_for_status()
 
 

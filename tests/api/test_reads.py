@@ -19,8 +19,8 @@ from contract import agreed
 from pydantic import TypeAdapter, ValidationError
 from served_project import site
 
-from headrace.api import answers
-from headrace.api.routes import feeds, quarantine
+from headrace.api import answers, feed
+from headrace.api.routes import quarantine
 from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import StepShape
 from headrace.governance.roles import Role
@@ -241,11 +241,11 @@ def test_transactions_of_a_view_are_told_newest_first_in_pages(published: Publis
     assert (refused.status_code, refused.json()["code"]) == (400, "api.request")
 
 
-@pytest.mark.parametrize("seconds", [feeds.SECONDS, 0.0])  # 0: a step an answer
+@pytest.mark.parametrize("seconds", [feed.SECONDS, 0.0])  # 0: a step an answer
 def test_transactions_of_a_view_are_found_by_a_text(
     published: Published, client: httpx.Client, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr(feeds, "SECONDS", seconds)
+    monkeypatch.setattr(feed, "SECONDS", seconds)
     deltas = {n: _delta(published, n) for n in range(1, 41)}
     for text in ("7", "2", "x"):
         told, asked = list[dict[str, Any]](), {"q": text, "limit": "3"}

@@ -34,7 +34,7 @@ LEAST = {
     "GET /views": "viewer", "GET /views/{name}": "viewer", "GET /views/{name}/versions": "viewer", "GET /views/{name}/series": "viewer",
     "GET /views/{name}/rows": "viewer",
     "GET /views/{name}/row": "viewer", "GET /views/{name}/changes": "viewer", "GET /views/{name}/search": "viewer", "GET /views/{name}/explain": "viewer", "GET /views/{name}/lineage": "viewer",
-    "GET /feeds": "viewer", "GET /feeds/{name}/transactions": "viewer", "GET /feeds/{name}/search": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
+    "GET /feeds": "viewer", "GET /feeds/{feed}/transactions": "viewer", "GET /feeds/{feed}/search": "viewer", "POST /sql": "viewer", "POST /wait": "viewer",
     "GET /quarantine": "viewer", "POST /plan": "editor", "POST /apply": "editor",
     "POST /quarantine/{id}/replay": "editor", "POST /quarantine/{id}/fix": "editor", "DELETE /quarantine/{id}": "editor",
     "GET /queries": "viewer", "GET /queries/{query}/matches": "viewer", "GET /queries/{query}/changes": "viewer", "GET /queries/{query}/transactions": "viewer", "GET /notices": "viewer", "GET /alerts": "viewer", "GET /alerts/{sink}/{number}": "viewer",
@@ -46,14 +46,14 @@ LEAST = {
 # What a token that is limited to some views may ask at all.
 LIMITED = {
     "GET /me", "GET /status", "GET /lineage", "GET /views/{name}/explain", "GET /views/{name}/lineage", "GET /views", "GET /views/{name}", "GET /views/{name}/versions", "GET /views/{name}/series", "GET /views/{name}/rows", "GET /views/{name}/row",
-    "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{name}/transactions", "GET /feeds/{name}/search", "POST /sql", "POST /wait",
+    "GET /views/{name}/changes", "GET /views/{name}/search", "GET /feeds", "GET /feeds/{feed}/transactions", "GET /feeds/{feed}/search", "POST /sql", "POST /wait",
     "GET /notices", "GET /queries", "POST /queries", "PUT /queries/{query}", "DELETE /queries/{query}", "GET /queries/{query}/matches", "GET /queries/{query}/changes", "GET /queries/{query}/transactions",
     "GET /quarantine", "POST /quarantine/{id}/replay", "POST /quarantine/{id}/fix", "DELETE /quarantine/{id}",
 }  # fmt: skip
 BODIES = {"POST /sql": {"sql": "SELECT 1"}, "POST /wait": {"token": 1, "view": "sums"}, "POST /tokens": {"name": "!"},
           "POST /queries": {"name": "!", "view": "sums", "query": "x"}, "PUT /queries/{query}": {"view": "sums", "query": "x"},
           "POST /quarantine/{id}/fix": {"row": {"id": 1}}}  # fmt: skip
-ASKED = {"GET /feeds/{name}/search": {"q": "3"}, "GET /views/{name}/search": {"q": "id:3"}, "GET /views/{name}/row": {"id": 3},
+ASKED = {"GET /feeds/{feed}/search": {"q": "3"}, "GET /views/{name}/search": {"q": "id:3"}, "GET /views/{name}/row": {"id": 3},
          "GET /views/{name}/series": {"time": "n", "every": "1h"}}  # fmt: skip
 # What a route says to whom it lets through, where that is no success: none of it is there, or what is asked is wrong.
 SAYS = {
@@ -93,7 +93,7 @@ def tokens(served: Site) -> dict[str, str]:
 def ask(served: Site, token: str, route: str, name: str = "sums") -> httpx.Response:
     method, path = route.split()
     path = ("" if path == "/metrics" else "/api") + path.format(
-        name=name, id="orders:1:1", sink="store", query="none", number=1, code="internal"
+        name=name, feed=name, id="orders:1:1", sink="store", query="none", number=1, code="internal"
     )
     with (
         served.client(token) as client,

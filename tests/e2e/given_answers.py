@@ -21,7 +21,12 @@ Given = Callable[[dict[str, Any]], Page]
 
 def opened(context: BrowserContext, answers: dict[str, Any]) -> Page:
     """A page where the API answers what is given: path -> JSON, or (status, JSON[, headers]); an iterator's one by one."""
-    known = {"session": {"me": {"name": "owner", "role": "admin", "only": []}}, "status": STATUS, **answers}
+    known = {
+        "session": {"me": {"name": "owner", "role": "admin", "only": []}},
+        "status": STATUS,
+        "feeds": [],
+        **answers,
+    }
 
     def answer(route: Route) -> None:
         path = route.request.url.removeprefix(ORIGIN).partition("?")[0]

@@ -150,6 +150,37 @@ def test_store_a_query_and_watch_what_it_matches(page: Page, shop: ServedProject
     expect(matched).to_contain_text("Di")
     picture(page, "query")
 
+    page.get_by_role("link", name="Feed", exact=True).click()
+    letters = page.get_by_role("list", name="transactions, newest first").locator("> li")
+    expect(letters.first.locator(".glance")).to_contain_text("Ada")  # who has gone last
+    page.wait_for_load_state("networkidle")
+    held = letters.count()
+    shop.push(
+        customers={"upsert": [{"id": 4, "name": "Eve", "region": "north"}, {"id": 5, "name": "Fay", "region": "east"}]}
+    )
+    expect(letters).to_have_count(held + 1)  # it comes by itself
+    shop.push(customers={"upsert": [{"id": 4, "name": "Eve", "region": "east"}]})  # she ceases to match
+    expect(letters).to_have_count(held + 2)
+    letters.first.get_by_role("button").click()
+    expect(letters.first.locator(".change")).to_have_text([re.compile("goes.*Eve.*north")])
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        picture(page, f"query_feed_{theme}")
+    page.get_by_label("find transactions with a text").fill("eve")
+    expect(letters).to_have_count(2)
+    expect(page.get_by_text("all that are kept are looked through")).to_be_visible()
+    page.get_by_label("find transactions with a text").fill("")
+    before = int(letters.nth(1).locator("strong").inner_text().replace(",", "")) - 1
+    page.get_by_label("commit or time").fill(str(before))
+    page.get_by_role("button", name="Jump", exact=True).click()
+    expect(letters).to_have_count(held)
+    page.goto("/feeds")
+    row = page.get_by_role("row", name="north")
+    expect(row).to_contain_text("query of all_customers")
+    picture(page, "feeds_with_a_query")
+    row.get_by_role("link", name="north").click()
+    page.get_by_role("link", name="What it matches now").click()
+
     page.get_by_role("link", name="All queries").click()
     page.get_by_role("button", name="Edit north").click()
     page.get_by_label("Query", exact=True).fill("region:south")

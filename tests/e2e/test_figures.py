@@ -24,7 +24,7 @@ PAGES = (
     "/views/by_day/chart", "/views/revenue/definition", "/views/revenue/circuit", "/views/revenue/versions", "/feeds",
     "/feeds/orders", "/quarantine", "/queries", "/queries/large", "/sinks", "/alerts", "/notices", "/sql", "/dashboards", "/tokens", "/audit",
 )  # fmt: skip
-OTHERS = ("/lineage?of=view%3Arevenue&column=revenue", "/views/all_customers", "/views/revenue/search", "/feeds/orders/search", "/views/revenue/chart",
+OTHERS = ("/lineage?of=view%3Arevenue&column=revenue", "/views/all_customers", "/views/revenue/search", "/feeds/orders/search", "/feeds/large", "/views/revenue/chart",
           "/views/none", "/errors/sql.syntax", "/nowhere")  # fmt: skip
 TILE = {"view": "revenue", "shown": {"kind": "bar", "x": "region", "y": "revenue"}}
 NEWEST_FIRST = ("/feeds/orders",)  # where what comes moves what is there: nothing comes while these are looked at

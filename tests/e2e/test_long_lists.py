@@ -145,7 +145,8 @@ def test_a_transaction_says_how_all_of_it_is_seen(given: Given) -> None:
     of_view = [{"commit": 7, "committed_at": None, "changes": [{"weight": 1, "row": rows[0]}], "more": True}]
     page = given({
         "feeds/orders/transactions": [of_table(9, 150, False), of_table(8, 0, True), of_table(7, 100, False)],
-        "feeds/sums/transactions": of_view,
+        "feeds/sums/transactions": of_view, "feeds/small/transactions": of_view,
+        "feeds": [{"name": "small", "kind": "query", "view": "sums"}],
     })  # fmt: skip
     page.goto("/feeds/orders")
     letters = page.get_by_label("transactions, newest first").locator("> li")
@@ -163,6 +164,12 @@ def test_a_transaction_says_how_all_of_it_is_seen(given: Given) -> None:
     letters.get_by_role("button").click()
     expect(letters.locator(".letter > p")).to_have_text(
         "the first 1 change; headrace watch sums --after 6 begins with all, as long as they are kept"
+    )
+    page.goto("/feeds/small")
+    expect(page.get_by_text("what a stored query matches")).to_be_visible()
+    letters.get_by_role("button").click()
+    expect(letters.locator(".letter > p")).to_have_text(
+        "the first 1 change; headrace queries show small --at 7 has all that it matched then"
     )
 
 

@@ -13,8 +13,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from benchmarks.published import PublishedView
 from pushing import Running, starting
 
+from headrace.catalog import searches
+from headrace.model.definition import StoredQuery
 from headrace.serve.groups import Groups
 
 sys.path.append(str(Path(__file__).parents[1] / "groups"))
@@ -69,6 +72,39 @@ def test_a_group_is_read_and_acknowledged_over_http(shop: Shop) -> None:
     assert (over.status_code, over.json()["code"]) == (409, "group.lease")
     gone = shop.reader.post("/groups/g/ack", json={"ids": [back["id"]]})
     assert (gone.status_code, "ended 1.0 s ago" in gone.json()["why"]) == (409, True)
+
+
+def test_what_a_stored_query_matches_is_read_over_http(tmp_path: Path) -> None:
+    view = PublishedView(tmp_path / "project", "notes", {"id": "bigint", "note": "string"})
+    view.publish([((1, "late parcel"), 1), ((2, "paid"), 1)])
+    searches.add(view.folder, StoredQuery("late", "notes", "late"))
+    groups = Groups(view.folder)
+    groups.create("q", "late")
+
+    def read() -> list[list[object]]:
+        found = reader.post("/groups/q/read", json={"consumer": "w"}).json()["deliveries"]
+        reader.post("/groups/q/ack", json={"ids": [each["id"] for each in found]} if found else {"upto": "1.1"})
+        return [[each["snapshot"], [(c["weight"], c["row"]["id"]) for c in each["changes"]]] for each in found]
+
+    with starting(tmp_path) as start:
+        running = start()
+        running.source.groups = groups
+        headers = {"Authorization": f"Bearer {running.source.read_token()}"}
+        with httpx.Client(base_url=running.client.base_url, headers=headers, timeout=30) as reader:
+            assert read() == [[True, [(1, 1)]]]
+            view.publish([((1, "late parcel"), -1), ((1, "paid parcel"), 1), ((3, "late"), 1)])
+            assert read() == [[False, [(-1, 1), (1, 3)]]]
+            view.publish([((2, "paid"), -1)])
+            assert read() == []
+            searches.change(view.folder, StoredQuery("late", "notes", "parcel"))
+            assert read() == [[True, [(1, 1)]]]
+            searches.remove(view.folder, "late")
+            gone = reader.post("/groups/q/read", json={})
+            assert (gone.status_code, gone.json()["code"]) == (404, "search.unknown")
+            (listed,) = reader.get("/groups").json()["groups"]
+            assert (listed["kind"], listed["relation"]) == ("query", "late")
+            assert "no stored query 'late'" in listed["problem"]
+    groups.close()
 
 
 def test_a_read_waits_for_what_is_to_come(shop: Shop) -> None:

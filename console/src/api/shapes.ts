@@ -209,10 +209,12 @@ export interface Change {
 
 export interface Feed {
   name: string
-  kind: string
+  kind: 'view' | 'table' | 'query'
+  /** Of a stored query: the view that it is of. */
+  view: string | null
 }
 
-/** Of a table with `op`, of a view with `weight`. */
+/** Of a table with `op`, of a view or query with `weight`. */
 export interface FeedChange {
   op?: string
   weight?: number

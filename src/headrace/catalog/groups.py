@@ -17,12 +17,13 @@ from headrace.model.errors import HeadraceError
 from headrace.model.group import DeadLetter, Group, Open, delivery_id, parsed_id
 
 FILE = "groups.db"
-LAYOUT = 1
+LAYOUT = 2
 SCHEMA = """
 create table meta (name text primary key, value text not null) strict;
 create table consumer_group (name text primary key, relation text not null, kind text not null,
     version integer not null, read integer not null, lease_us integer not null, max_deliveries integer not null,
-    in_flight integer not null, hold integer not null, created_us integer not null) strict;
+    in_flight integer not null, hold integer not null, created_us integer not null, query text,
+    settled integer not null default 0) strict;
 create table delivery (owner text not null, log_commit integer not null, attempt integer not null,
     last integer not null, snapshot integer not null, consumer text not null default '', leased integer not null,
     until_us integer not null, span_us integer not null, reason text not null default '', payload blob,
@@ -31,6 +32,7 @@ create table dead (number integer primary key autoincrement, owner text not null
     attempt integer not null, reason text not null, at_us integer not null, payload blob not null) strict;
 create index dead_by_owner on dead (owner, number);
 """
+_GROUP = "name, relation, kind, version, read, lease_us, max_deliveries, in_flight, hold, created_us, query"
 _OPEN = "log_commit, attempt, last, snapshot, consumer, leased, until_us, reason, payload"
 
 
@@ -49,7 +51,12 @@ class GroupStore:
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("insert into meta values ('layout', ?)", (str(LAYOUT),))
-        layout = int(self._rows("select value from meta where name = 'layout'")[0][0])
+            layout = int(self._rows("select value from meta where name = 'layout'")[0][0])
+            if layout == 1:  # before groups of stored queries
+                self._db.execute("alter table consumer_group add column query text")
+                self._db.execute("alter table consumer_group add column settled integer not null default 0")
+                self._db.execute("update meta set value = ? where name = 'layout'", (str(LAYOUT),))
+                layout = LAYOUT
         if layout != LAYOUT:
             raise HeadraceError(
                 "state.layout", f"the groups have layout {layout}, this version knows {LAYOUT}", where=str(path),
@@ -95,17 +102,17 @@ class GroupStore:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def groups(self) -> list[Group]:
-        return [_group(row) for row in self._rows("select * from consumer_group order by name")]
+        return [_group(row) for row in self._rows(f"select {_GROUP} from consumer_group order by name")]  # noqa: S608
 
     def find(self, name: str) -> Group | None:
-        rows = self._rows("select * from consumer_group where name = ?", name)
+        rows = self._rows(f"select {_GROUP} from consumer_group where name = ?", name)  # noqa: S608
         return _group(rows[0]) if rows else None
 
     def create(self, group: Group, snapshot: int | None = None) -> None:
         """``snapshot``: the commit of the contents that come first. Raises ``group.exists``."""
         values = (
             group.name, group.relation, group.kind, group.version, group.read, group.lease_us, group.max_deliveries,
-            group.in_flight, int(group.hold), group.created_us,
+            group.in_flight, int(group.hold), group.created_us, group.query,
         )  # fmt: skip
         with self.transaction():
             if self.find(group.name) is not None:
@@ -113,7 +120,8 @@ class GroupStore:
                     "group.exists", f"there is a group '{group.name}' already",
                     next=f"read it, or `headrace groups drop {group.name}` first",
                 )  # fmt: skip
-            self._db.execute("insert into consumer_group values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+            places = ", ".join("?" for _ in values)
+            self._db.execute(f"insert into consumer_group ({_GROUP}) values ({places})", values)  # noqa: S608
             if snapshot is not None:
                 self._put_snapshot(group, snapshot, 0)
 
@@ -127,21 +135,24 @@ class GroupStore:
     def advance(self, name: str, read: int, to: int) -> None:
         """Nothing up to commit ``to`` concerns the group, unless another reader has moved it from ``read``."""
         with self.transaction():
-            self._db.execute("update consumer_group set read = ? where name = ? and read = ?", (to, name, read))
+            self._db.execute(
+                "update consumer_group set read = ?, settled = 0 where name = ? and read = ?", (to, name, read)
+            )
 
-    def begin_anew(self, group: Group, version: int, commit: int) -> None:
-        """The view's contents at ``commit`` in the place of all that is not settled, unless that was done already."""
+    def begin_anew(self, group: Group, relation: str, version: int, commit: int) -> None:
+        """The contents at ``commit``, of this view and version, in the place of all that is not settled, unless that
+        was done already."""
         with self.transaction():
             if self.find(group.name) != group:
                 return
-            attempt = self._rows(
-                "select attempt from delivery where owner = ? and log_commit = ?", group.name, commit
-            ) or [(0,)]
+            self._settle(group.name, [commit])  # no delivery has the id of another
+            attempt = self._rows("select settled from consumer_group where name = ? and read = ?", group.name, commit)
             self._db.execute("delete from delivery where owner = ? and payload is null", (group.name,))
             self._db.execute(
-                "update consumer_group set read = ?, version = ? where name = ?", (commit, version, group.name)
+                "update consumer_group set relation = ?, version = ?, read = ?, settled = 0 where name = ?",
+                (relation, version, commit, group.name),
             )
-            self._put_snapshot(group, commit, attempt[0][0])
+            self._put_snapshot(group, commit, attempt[0][0] if attempt else 0)
 
     def _put_snapshot(self, group: Group, commit: int, attempt: int) -> None:
         values = (group.name, commit, attempt, attempt + group.max_deliveries, 1, "", 0, 0, 0, "", None)
@@ -200,7 +211,7 @@ class GroupStore:
                 "insert into delivery values (?, ?, 1, ?, 0, ?, 1, ?, ?, '', null)",
                 [(group.name, c, group.max_deliveries, consumer, until, group.lease_us) for c in commits],
             )
-            self._db.execute("update consumer_group set read = ? where name = ?", (upto, group.name))
+            self._db.execute("update consumer_group set read = ?, settled = 0 where name = ?", (upto, group.name))
         wanted = set(commits)
         return [row for row in self.open(group.name) if row.commit in wanted]
 
@@ -247,7 +258,16 @@ class GroupStore:
         _refuse(late, len(kept), "extended")
         return len(kept)
 
+    def _settle(self, name: str, commits: Sequence[int]) -> None:
+        """Of the last commit that was handed out the last attempt is kept: contents may come anew as of that commit."""
+        sql = (
+            "update consumer_group set settled = max(settled, coalesce((select attempt from delivery"
+            " where owner = name and log_commit = read), 0)) where name = ? and read = ?"
+        )
+        self._db.executemany(sql, [(name, commit) for commit in commits])
+
     def _forget(self, name: str, commits: Sequence[int]) -> None:
+        self._settle(name, commits)
         self._db.executemany("delete from delivery where owner = ? and log_commit = ?", [(name, c) for c in commits])
 
     def _held(self, name: str, ids: Sequence[str], now_us: int) -> tuple[list[int], list[str]]:
@@ -281,6 +301,7 @@ class GroupStore:
         """Makes a dead letter of it, unless another reader did."""
         gone = "delete from delivery where owner = ? and log_commit = ? and attempt = ? and leased = ?"
         with self.transaction():
+            self._settle(name, [row.commit])
             if self._db.execute(gone, (name, row.commit, row.attempt, int(row.leased))).rowcount:
                 values = (name, row.commit, row.attempt, reason, now_us, payload)
                 self._db.execute(
@@ -378,8 +399,10 @@ def _refuse(late: Sequence[str], done: int, what: str) -> None:
 
 
 def _group(row: Sequence[Any]) -> Group:
-    name, relation, kind, version, read, lease_us, max_deliveries, in_flight, hold, created_us = row
-    return Group(name, relation, kind, version, read, lease_us, max_deliveries, in_flight, bool(hold), created_us)
+    name, relation, kind, version, read, lease_us, max_deliveries, in_flight, hold, created_us, query = row
+    return Group(
+        name, relation, kind, version, read, lease_us, max_deliveries, in_flight, bool(hold), created_us, query
+    )
 
 
 def _open(row: Sequence[Any]) -> Open:

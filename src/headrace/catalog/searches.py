@@ -36,25 +36,16 @@ class StoredQueries:
             look = path.stat()
             stamp = (look.st_mtime_ns, look.st_size, look.st_ino)
             known = self._read.get(name)
-            found[name] = known if known and known[0] == stamp else (stamp, self._one(name, path))
+            found[name] = known if known and known[0] == stamp else (stamp, self._one(path))
         self._read = found
         queries = {name: of for name, (_, of) in found.items() if isinstance(of, StoredQuery)}
         return queries, {name: of for name, (_, of) in found.items() if isinstance(of, HeadraceError)}
 
-    def _one(self, name: str, path: Path) -> StoredQuery | HeadraceError:
+    def _one(self, path: Path) -> StoredQuery | HeadraceError:
         try:
-            document = load(path, self.project)
-            for key in document.values:
-                if key not in KEYS:
-                    raise document.unknown(key, KEYS)
-            for key in KEYS:
-                if key not in document.values:
-                    raise document.invalid(f"'{key}' is missing", next="view: orders\nquery: late parcel")
-                if not isinstance(document.values[key], str):
-                    raise document.invalid(f"'{key}' must be text", key, next=f'{key}: "{document.values[key]}"')
+            return _read(self.project, path)
         except HeadraceError as error:
             return error
-        return StoredQuery(name, document.values["view"], document.values["query"], path)
 
 
 def add(project: Path, query: StoredQuery) -> Path:
@@ -84,12 +75,27 @@ def remove(project: Path, name: str) -> Path:
 
 
 def find(project: Path, name: str) -> StoredQuery:
-    """The stored query of that name. Raises ``HeadraceError``: search.unknown, or what is wrong with its file."""
-    path = _file(project, name)
-    queries, problems = StoredQueries(project).read()
-    if path.stem in problems:
-        raise problems[path.stem]
-    return queries[path.stem]
+    """The stored query of that name, in any case. Raises ``HeadraceError``: search.unknown, or what is wrong with its
+    file. Work: a look at the names of all, and the reading of this one."""
+    return _read(project, _file(project, name))
+
+
+def names(project: Path) -> list[str]:
+    """Of all that have a file, in order."""
+    return [name for name, _ in files(project, FOLDER, ".yaml")]
+
+
+def _read(project: Path, path: Path) -> StoredQuery:
+    document = load(path, project)
+    for key in document.values:
+        if key not in KEYS:
+            raise document.unknown(key, KEYS)
+    for key in KEYS:
+        if key not in document.values:
+            raise document.invalid(f"'{key}' is missing", next="view: orders\nquery: late parcel")
+        if not isinstance(document.values[key], str):
+            raise document.invalid(f"'{key}' must be text", key, next=f'{key}: "{document.values[key]}"')
+    return StoredQuery(path.stem, document.values["view"], document.values["query"], path)
 
 
 def _file(project: Path, name: str) -> Path:

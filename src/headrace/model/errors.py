@@ -86,7 +86,7 @@ CODES: dict[str, str] = {
     "group.unknown": "There is no consumer group of that name.",
     "group.exists": "There is a consumer group of that name already.",
     "group.invalid": "An option of a consumer group has the wrong form.",
-    "group.relation": "A consumer group follows another table or view.",
+    "group.relation": "A consumer group follows another feed.",
     "group.lease": "A delivery is not with its reader any more: its lease is over, or it was never delivered.",
     "group.position": "A consumer group needs commits that are not kept any more, or not there yet.",
     "group.letter": "A consumer group has no such dead letter.",

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.model.errors import HeadraceError
 
-TABLE, VIEW = "table", "view"  # kinds of feed
+TABLE, VIEW, QUERY = "table", "view", "query"  # kinds of feed
 _ID = re.compile(r"(\d{1,18})\.(\d{1,9})", re.ASCII)
 
 
@@ -17,9 +17,11 @@ _ID = re.compile(r"(\d{1,18})\.(\d{1,9})", re.ASCII)
 class Group:
     """A group as it stands. ``read``: the last commit of the feed that was handed out, or found to be of no concern.
 
-    ``version``: of the view, 0 for a table. ``lease_us``: how long a reader has for a delivery. A transaction that
-    was delivered ``max_deliveries`` times without an acknowledgement becomes a dead letter. ``in_flight``: how many
-    may be unsettled at a time; 1: strictly in order. ``hold``: what it still needs may not be forgotten.
+    ``relation``: the table or view that the feed is made from; ``query``: the stored query of the view whose matches
+    alone are followed. ``version``: another one for what is no continuation, 0 for a table. ``lease_us``: how long a
+    reader has for a delivery. A transaction that was delivered ``max_deliveries`` times without an acknowledgement
+    becomes a dead letter. ``in_flight``: how many may be unsettled at a time; 1: strictly in order. ``hold``: what it
+    still needs may not be forgotten.
     """
 
     name: str
@@ -32,6 +34,12 @@ class Group:
     in_flight: int
     hold: bool
     created_us: int
+    query: str | None = None
+
+    @property
+    def follows(self) -> str:
+        """The name of the feed."""
+        return self.query or self.relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class DeadLetter:
 class GroupDelivery:
     """A whole transaction of a feed, for one reader. ``attempt``: how often it was delivered, this time included.
 
-    ``changes``: of a table ``{"table", "op", "row"}``, of a view ``{"weight", "row"}``. ``snapshot``: the view's whole
+    ``changes``: of a table ``{"table", "op", "row"}``, of a view or query ``{"weight", "row"}``. ``snapshot``: all the
     contents at ``commit``, in the place of all before. ``committed_at``: ISO 8601, UTC. ``source``: of a table's.
     """
 

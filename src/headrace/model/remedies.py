@@ -305,7 +305,7 @@ REMEDIES: dict[str, Remedy] = {
     ),
     "group.unknown": Remedy(
         "The group's name is spelled wrong, or it was dropped.",
-        "`headrace groups ls` lists them; `headrace groups create NAME RELATION` makes one.",
+        "`headrace groups ls` lists them; `headrace groups create NAME FEED` makes one.",
     ),
     "group.exists": Remedy(
         "A group of that name follows something already.",
@@ -316,8 +316,8 @@ REMEDIES: dict[str, Remedy] = {
         "Take a value of the range that the error names ([consumer groups](groups.md)).",
     ),
     "group.relation": Remedy(
-        "A reader asks for one relation under the name of a group that follows another.",
-        "Leave the relation out, or give its group another name.",
+        "A reader asks for one feed under the name of a group that follows another.",
+        "Leave the feed out, or give its group another name.",
     ),
     "group.lease": Remedy(
         "The reader took longer than its lease, and the delivery went to somebody else.",

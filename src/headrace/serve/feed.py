@@ -1,7 +1,8 @@
-"""The feed of one table or view, transaction by transaction, as its outside readers get it: from any commit on."""
+"""The feed of one table, view, or part of a view, transaction by transaction, as its outside readers get it."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from headrace.formats.json_tables import rows
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.serve import history, snapshot
+from headrace.serve.parts import Keep, taken
 from headrace.serve.sound import sound
 
 Change = dict[str, Any]
@@ -45,11 +47,13 @@ class NotKept(Exception):
 
 
 class Feed(Protocol):
-    """Raises ``NotKept``."""
+    """Of the table or view ``relation``, or made from it. Raises ``NotKept``."""
+
+    relation: str
 
     @property
     def version(self) -> int:
-        """Of the view now; 0 for a table."""
+        """Another one for what is no continuation of what was read; 0 for a table."""
 
     @property
     def end(self) -> int:
@@ -115,10 +119,12 @@ def _of_table(transaction: history.Transaction) -> Entry:
 
 @dataclass
 class ViewFeed:
-    """The published deltas of a view, a step each; with `transactions: each`, those of each transaction."""
+    """The published deltas of a view, or of the rows of it that ``keep`` wants, a step each; with `transactions: each`,
+    those of each transaction. Raises what is wrong with ``keep``."""
 
     catalog: Catalog
     relation: str
+    keep: Keep | None = None
     _before: tuple[int, int] = field(default=(-1, 0))  # (step, commit): later commits are of later steps
 
     @property
@@ -127,7 +133,11 @@ class ViewFeed:
 
     @property
     def version(self) -> int:
-        return self.record.schema.version
+        record = self.record
+        if self.keep is None:
+            return record.schema.version
+        of = f"{record.feed} {record.fingerprint} {record.created_commit} {self.keep!r}"
+        return int.from_bytes(hashlib.sha256(of.encode()).digest()[:7])  # is never one of those
 
     @property
     def end(self) -> int:
@@ -179,16 +189,20 @@ class ViewFeed:
             return
         paths = _readable(lambda: sound(outputs))
         if not step.shape.each:
-            table = snapshot.delta(record, paths)
+            table = self._wanted(record, snapshot.delta(record, paths))
             if table.num_rows:
                 yield Entry(step.upto, weighted(table), step.committed_us)
             return
-        for commit, table in snapshot.each(record, ((path, step.after) for path in paths), after):
-            yield Entry(commit, weighted(table), step.committed_us)
+        for commit, delta in snapshot.each(record, ((path, step.after) for path in paths), after):
+            if (table := self._wanted(record, delta)).num_rows:
+                yield Entry(commit, weighted(table), step.committed_us)
 
     def _contents(self, record: ViewRecord, commit: int) -> Entry:
         tables = _readable(lambda: snapshot.as_of(self.catalog, record, commit))
-        return Entry(commit, weighted(snapshot.added(record, tables)), snapshot=True)
+        return Entry(commit, weighted(self._wanted(record, snapshot.added(record, tables))), snapshot=True)
+
+    def _wanted(self, record: ViewRecord, rows: pa.Table) -> pa.Table:
+        return rows if self.keep is None else taken(self.keep, record.schema, rows)
 
     def _kept(self, first: StepRecord, read: T) -> T:
         """What was read, if the first step of it is there still: then nothing of it was missing."""

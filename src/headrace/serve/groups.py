@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from headrace.catalog import searches
 from headrace.catalog.document import did_you_mean
 from headrace.catalog.groups import FILE, GroupStore
 from headrace.catalog.project import check_name
 from headrace.catalog.store import Catalog
 from headrace.model.errors import HeadraceError
-from headrace.model.group import TABLE, VIEW, DeadLetter, Group, GroupDelivery, Open, delivery_id
+from headrace.model.group import QUERY, TABLE, VIEW, DeadLetter, Group, GroupDelivery, Open, delivery_id
 from headrace.serve import history
 from headrace.serve.feed import Entry, Feed, NotKept, Part, TableFeed, ViewFeed
 from headrace.serve.history import time_text
+from headrace.serve.parts import Keep
 from headrace.serve.snapshot import STATE, catalog_path
 from headrace.serve.subscription import Subscription
 
@@ -65,27 +67,27 @@ class Groups:
         self, name: str, relation: str, *, start: str | int = "beginning", lease_s: float = LEASE_S,
         max_deliveries: int = MAX_DELIVERIES, ordered: bool = False, in_flight: int = IN_FLIGHT, hold: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
-        """A new group over the feed of a table or view; as ``entries`` shows it.
+        """A new group over the feed of a table or view, or the matches of a stored query; as ``entries`` shows it.
 
-        ``start``: beginning (of a view: its contents, as the first delivery), now, or the commit after which it
-        begins. ``ordered``: one delivery at a time. Raises ``HeadraceError``: group.exists, group.invalid,
-        group.position, source.no_table, project.not_running.
+        ``start``: beginning (of a view or query: its contents, as the first delivery), now, or the commit after which
+        it begins. ``ordered``: one delivery at a time. Raises ``HeadraceError``: group.exists, group.invalid,
+        group.position, source.no_table, project.not_running, and what is wrong with a query.
         """
         check_name("the group's name", name)
         _within("lease", lease_s, 0.001, LEASE_MAX_S)
         _within("max_deliveries", max_deliveries, 1, 1_000_000)
         _within("in_flight", in_flight, 1, 100_000)
-        kind, spelled = self._relation(relation)
+        kind, spelled = self._named(relation)
         feed = self._feed(kind, spelled)
         read = self._start(start, kind, feed)
         group = Group(
-            name, spelled, kind, feed.version, read, int(lease_s * 1e6), max_deliveries, 1 if ordered else in_flight,
-            hold, self._clock_us(),
+            name, feed.relation, kind, feed.version, read, int(lease_s * 1e6), max_deliveries,
+            1 if ordered else in_flight, hold, self._clock_us(), spelled if kind == QUERY else None,
         )  # fmt: skip
         with self._lock:
             if self._store is None:
                 self._store = GroupStore(self._path / STATE / FILE)
-        self._store.create(group, read if kind == VIEW and start == "beginning" else None)
+        self._store.create(group, read if kind != TABLE and start == "beginning" else None)
         return self._shown(group)
 
     def drop(self, name: str) -> None:
@@ -102,7 +104,7 @@ class Groups:
             hint = did_you_mean(name, names) or (f"groups: {', '.join(names)}" if names else "")
             raise HeadraceError(
                 "group.unknown", f"there is no group '{name}'",
-                next=hint or f"headrace groups create {name} TABLE-OR-VIEW",
+                next=hint or f"headrace groups create {name} FEED",
             )  # fmt: skip
         return group
 
@@ -123,7 +125,8 @@ class Groups:
         """The next transactions, leased to ``consumer``: first what is due again, then what is new, in order.
 
         Waits up to ``wait_s``, or until ``stop`` says so, while there is none. Raises ``HeadraceError``:
-        group.unknown, group.position (what it needs is not kept any more), view.unknown.
+        group.unknown, group.position (what it needs is not kept any more), view.unknown,
+        search.unknown, search.query.
         """
         _within("most", most, 1, MOST)
         end, pause = time.monotonic() + wait_s, LOOK_S[0]
@@ -139,7 +142,7 @@ class Groups:
         """As ``read``, without waiting."""
         while True:
             group = self.group(name)
-            feed = self._feed(group.kind, group.relation)
+            feed = self._feed(group.kind, group.follows)
             try:
                 if feed.version != group.version or group.read > feed.end:
                     raise NotKept
@@ -155,7 +158,7 @@ class Groups:
             except NotKept:
                 if group.kind == TABLE:
                     raise _gone(group, feed) from None
-                self._opened().begin_anew(group, feed.version, feed.end)
+                self._opened().begin_anew(group, feed.relation, feed.version, feed.end)
 
     def ack(self, name: str, *ids: str) -> int:
         """These deliveries are done with, durably; how many were not yet.
@@ -276,7 +279,7 @@ class Groups:
         for row in store.dying(group.name, now_us):
             reason = row.reason if not row.leased and row.reason else TOLD.format(row.attempt)
             try:
-                feed = self._feed(group.kind, group.relation)
+                feed = self._feed(group.kind, group.follows)
                 if row.payload is None and feed.version != group.version:
                     raise NotKept
                 entry = _kept(row) or feed.at(row.commit, row.snapshot)
@@ -289,29 +292,37 @@ class Groups:
         store, problem, end = self._opened(), "", group.read
         try:
             self._bury(group)
-            end = self._feed(group.kind, group.relation).end
-        except HeadraceError as error:  # the view is gone, say
+            end = self._feed(group.kind, group.follows).end
+        except HeadraceError as error:  # the view is gone, say, or the query
             problem = error.what
         now_us, rows = self._clock_us(), store.open(group.name)
         leased = sum(row.leased and row.until_us > now_us for row in rows)
         frontier = store.frontier(group)
         return {
-            "name": group.name, "relation": group.relation, "kind": group.kind, "frontier": frontier,
+            "name": group.name, "relation": group.follows, "kind": group.kind, "frontier": frontier,
             "read": group.read, "end": end, "lag": max(0, end - frontier), "in_flight": leased,
             "waiting": len(rows) - leased, "dead": store.dead_count(group.name), "lease_s": group.lease_us / 1e6,
             "max_deliveries": group.max_deliveries, "ordered": group.in_flight == 1, "hold": group.hold,
             "problem": problem,
         }  # fmt: skip
 
-    def _relation(self, name: str) -> tuple[str, str]:
-        """(kind, name as it is spelled). Raises ``source.no_table``."""
-        for view in self._catalogue().views():
-            if view.lower() == name.lower():
-                return VIEW, view
+    def _named(self, name: str) -> tuple[str, str]:
+        """(kind, name as it is spelled) of a feed: a view, else a table, else a stored query. A table that is dropped
+        may be in the log still, which is looked through for it. Raises ``source.no_table``."""
+        catalog = self._catalogue()
+        known: list[tuple[str, Collection[str]]] = [
+            (VIEW, catalog.views()),
+            (TABLE, catalog.relations()),
+            (QUERY, searches.names(self._path)),
+        ]
+        for kind, names in known:
+            for spelled in names:
+                if spelled.lower() == name.lower():
+                    return kind, spelled
         return TABLE, history.named(self._path, [name])[0]
 
     def _start(self, start: str | int, kind: str, feed: Feed) -> int:
-        if start == "now" or (start == "beginning" and kind == VIEW):
+        if start == "now" or (start == "beginning" and kind != TABLE):
             return feed.end
         if start == "beginning":
             return feed.first
@@ -327,12 +338,26 @@ class Groups:
             )  # fmt: skip
         return start
 
-    def _feed(self, kind: str, relation: str) -> Feed:
+    def _feed(self, kind: str, name: str) -> Feed:
+        """That of a query is of its file as it is now."""
         with self._lock:
-            if (kind, relation) not in self._feeds:
-                made = TableFeed(self._path, relation) if kind == TABLE else ViewFeed(self._catalogue(), relation)
-                self._feeds[kind, relation] = made
-            return self._feeds[kind, relation]
+            if kind == QUERY:
+                view, keep = self._matched(name)
+                feed = self._feeds.get((kind, name))
+                if not isinstance(feed, ViewFeed) or (feed.relation, feed.keep) != (view, keep):
+                    self._feeds[kind, name] = ViewFeed(self._catalogue(), view, keep)
+            elif (kind, name) not in self._feeds:
+                made = TableFeed(self._path, name) if kind == TABLE else ViewFeed(self._catalogue(), name)
+                self._feeds[kind, name] = made
+            return self._feeds[kind, name]
+
+    def _matched(self, name: str) -> tuple[str, Keep]:
+        """(view, what of it a stored query wants). Raises what is wrong with it: search.unknown, view.unknown, ..."""
+        from headrace.serve.search.matching import Matched  # loads what search stands on
+        from headrace.serve.search.stored import built
+
+        query = built(searches.find(self._path, name), self._catalogue().views())
+        return query.view, Matched(query.query)
 
     def _catalogue(self) -> Catalog:
         with self._lock:

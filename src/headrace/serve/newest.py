@@ -16,7 +16,7 @@ from headrace.model.errors import HeadraceError
 from headrace.serve import history, snapshot
 from headrace.serve.feed import weighted
 from headrace.serve.fitting import Room
-from headrace.serve.parts import Delta, Keep
+from headrace.serve.parts import Delta, Keep, taken
 
 CHANGES_MAX = 1_000  # of one transaction that are told, of all as many as find room; `more` says that there are others
 _WIDTH = 1_024  # commits that are looked through at first
@@ -92,7 +92,7 @@ def of_view(
             if step.upto <= after or len(found) >= limit:
                 break
             if step.published_us is not None and (before is None or step.after + 1 < before):
-                deltas = _wanted(record, keep, snapshot.of_step(catalog, record, step, after))
+                deltas = wanted(record, keep, snapshot.of_step(catalog, record, step, after))
                 found += [
                     of_delta(step, commit, delta, room)
                     for commit, delta in reversed(deltas)
@@ -103,18 +103,12 @@ def of_view(
         catalog.close()
 
 
-def _wanted(record: ViewRecord, keep: Keep | None, deltas: Iterable[Delta]) -> list[Delta]:
-    """Those with a row that is wanted. Raises what is wrong with ``keep``."""
+def wanted(record: ViewRecord, keep: Keep | None, deltas: Iterable[Delta]) -> list[Delta]:
+    """Of the deltas what is wanted, as far as that is anything. Raises what is wrong with ``keep``."""
     if keep is None:
         return list(deltas)
-    found = list[Delta]()
-    for commit, delta in deltas:
-        (part,) = keep.together(record.schema, delta, [keep])
-        if isinstance(part, HeadraceError):
-            raise part
-        if part.num_rows:
-            found.append((commit, part))
-    return found
+    parts = ((commit, taken(keep, record.schema, delta)) for commit, delta in deltas)
+    return [(commit, part) for commit, part in parts if part.num_rows]
 
 
 def _of_transaction(transaction: history.Transaction, room: Room) -> dict[str, Any]:

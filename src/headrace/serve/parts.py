@@ -23,6 +23,14 @@ class Keep(Hashable, Protocol):
         """Those of the rows (with ``_w``) that each of ``keeps``, all of this kind, wants; what is wrong with it."""
 
 
+def taken(keep: Keep, schema: ViewSchema, rows: pa.Table) -> pa.Table:
+    """Those of the rows that one reader wants. Raises what is wrong with ``keep``."""
+    (part,) = keep.together(schema, rows, [keep])
+    if isinstance(part, HeadraceError):
+        raise part
+    return part
+
+
 class NotKept(Exception):
     """Changes that are asked for are not kept any more, or are those of another version."""
 

@@ -41,11 +41,11 @@ class Subscription:
             except HeadraceError as error:
                 if error.code != "group.exists":
                     raise
-        follows = groups.group(name).relation
+        follows = groups.group(name).follows
         if relation is not None and follows.lower() != relation.lower():
             raise HeadraceError(
                 "group.relation", f"the group '{name}' follows {follows}, not {relation}",
-                next=f"subscribe to it without a table or view, or give the group of {relation} another name",
+                next=f"subscribe to it without naming a feed, or give the group of {relation} another name",
             )  # fmt: skip
 
     def read(self, most: int = 1, wait_s: float = 0.0) -> list[GroupDelivery]:

@@ -1,70 +1,73 @@
-"""Feeds: the changes of each table and view, transaction by transaction, newest first."""
+"""Feeds: the changes of each table and view, and of what each stored query matches, newest first."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headrace.api import answers, asked, few
+from headrace.api import answers
+from headrace.api import feed as fed
 from headrace.api.project import Served, served
 from headrace.api.shapes import feeds as shapes
 from headrace.api.who import Asking, asking
-from headrace.model.bounds import Deadline
+from headrace.catalog import searches
 from headrace.model.moment import HINT
-from headrace.serve import newest
-from headrace.serve.search import looked_through
 
-SECONDS = 1.0  # that a feed is looked through for one answer
 router = APIRouter(tags=["feeds"])
 Project = Annotated[Served, Depends(served)]
 Who = Annotated[Asking, Depends(asking)]
 
 
-@router.get("/feeds", responses={200: {"model": list[shapes.Feed]}}, summary="Every table and view")
+@router.get(
+    "/feeds", responses={200: {"model": list[shapes.Feed]}}, summary="Every table and view, and every stored query"
+)
 def feeds(who: Who, project: Project) -> Response:
-    known = [{"name": r.name, "kind": r.kind} for r in project.questions.relations()]
-    return answers.json([each for each in known if who.reaches(each["name"])])
+    """A stored query of a relation's name is not here: the name means the relation."""
+    relations = project.questions.relations()
+    names = {relation.name.lower() for relation in relations}
+    queries, _ = searches.StoredQueries(project.path).read()
+    others = [query for query in queries.values() if query.name.lower() not in names]
+    return answers.json(
+        [{"name": r.name, "kind": r.kind, "view": None} for r in relations if who.reaches(r.name)]
+        + [{"name": q.name, "kind": "query", "view": q.view} for q in others if who.reaches(q.view)]
+    )
 
 
 @router.get(
-    "/feeds/{name}/transactions",
+    "/feeds/{feed}/transactions",
     responses={200: {"model": list[shapes.Transaction]}},
     summary="Its transactions, newest first",
 )
 def transactions(
+    who: Who,
     project: Project,
-    name: str,
+    feed: str,
     before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
     after: Annotated[int, Query(ge=0, description="Of commits after this one")] = 0,
     at: Annotated[str | None, Query(description=f"Of commits up to {HINT}")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
     version: Annotated[
-        int | None, Query(ge=1, description="Of a view: the version whose contents at `after` the reader has")
+        int | None,
+        Query(ge=1, description="Of a view or a query of it: the version whose contents at `after` the reader has"),
     ] = None,
 ) -> Response:
-    relation, before = project.questions.described(name), asked.before(project.questions, project.path, at, before)
-    deadline = Deadline.after(few.seconds(project.questions))
-    if relation.kind == "table":
-        return answers.json(newest.of_table(project.path, relation.name, after, before, limit, deadline))
-    return answers.json(newest.of_view(project.path, relation.name, after, before, limit, version, deadline=deadline))
+    return fed.transactions(who, project, fed.named(who, project, feed), fed.Asked(before, at, limit, after, version))
 
 
 @router.get(
-    "/feeds/{name}/search",
+    "/feeds/{feed}/search",
     responses={200: {"model": shapes.LookedThrough}},
     summary="Its transactions that have a text in a value, newest first",
 )
 def search(
+    who: Who,
     project: Project,
-    name: str,
+    feed: str,
     q: Annotated[str, Query(min_length=1, description="The text; upper and lower case are the same")],
     before: Annotated[int | None, Query(ge=0, description="Of commits before this one")] = None,
     at: Annotated[str | None, Query(description=f"Of commits up to {HINT}")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
 ) -> Response:
     """At most a second or so is looked for: go on with `before` of the answer as the next one's, until it is null."""
-    relation, before = project.questions.described(name), asked.before(project.questions, project.path, at, before)
-    look = looked_through.of_view if relation.kind == "view" else looked_through.of_table
-    return answers.json(asdict(look(project.path, relation.name, q, before, limit, SECONDS)))
+    return fed.holding(who, project, fed.named(who, project, feed), q, fed.Asked(before, at, limit))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from headrace.api import answers, asked, few
+from headrace.api import answers, asked, feed, few
 from headrace.api.project import Served, served
 from headrace.api.routes import changes
 from headrace.api.shapes import queries as shapes
@@ -23,7 +23,6 @@ from headrace.model.bounds import Deadline
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.moment import HINT
-from headrace.serve import newest
 from headrace.serve.fitting import Room
 from headrace.serve.live import Event, Reader, behind, nothing
 
@@ -71,7 +70,7 @@ def add(who: Who, project: Project, new: New) -> Response:
 def change(who: Who, project: Project, query: str, words: Words) -> Response:
     from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
 
-    before = _known(who, project, query)
+    before = feed.known(who, project.path, query)
     who.require(words.view)
     changed = checked(project.path, StoredQuery(before.name, words.view, words.query))
     with who.doing(changed.view, {"query": changed.name}):
@@ -81,7 +80,7 @@ def change(who: Who, project: Project, query: str, words: Words) -> Response:
 
 @router.delete("/queries/{query}", responses={200: {"model": shapes.Removed}}, summary="Remove one")
 def remove(who: Who, project: Project, query: str) -> Response:
-    gone = _known(who, project, query)
+    gone = feed.known(who, project.path, query)
     with who.doing(gone.view or None, {"query": gone.name}):
         searches.remove(project.path, gone.name)
     return answers.json({"removed": gone.name})
@@ -97,7 +96,7 @@ def matches(
 ) -> Response:
     from headrace.serve.search import watched
 
-    _known(who, project, query)
+    feed.known(who, project.path, query)
     stored = searches.find(project.path, query)
     relation = project.questions.described(stored.view)
     deadline = Deadline.after(few.seconds(project.questions))
@@ -128,15 +127,8 @@ def transactions(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
 ) -> Response:
     """By the query as it is now, of the view's steps that are kept."""
-    from headrace.serve.search.matching import Matched
-    from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
-
-    stored = checked(project.path, _known(who, project, query))
-    before = asked.before(project.questions, project.path, at, before)
-    with few.of_few(who.token):
-        keep, deadline = Matched(stored.query), Deadline.after(few.seconds(project.questions))
-        found = newest.of_view(project.path, stored.view, after, before, limit, keep=keep, deadline=deadline)
-        return answers.json(found)
+    found = feed.of_query(project.path, feed.known(who, project.path, query))
+    return feed.transactions(who, project, found, feed.Asked(before, at, limit, after))
 
 
 @router.get(
@@ -159,7 +151,7 @@ def follow(
     from headrace.serve.search.matching import Matched
     from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
 
-    stored = _known(who, project, query)
+    stored = feed.known(who, project.path, query)
     found = checked(project.path, stored)
     commit, _, mark = (last_event_id or after or "").partition("-")
     had = changes.place(commit) if commit or mark else None
@@ -211,18 +203,6 @@ async def _followed(
 def _mark(query: StoredQuery) -> str:
     """Another one for each text over a view: what is had of one is no beginning of another."""
     return hashlib.sha256(f"{query.view.lower()}\0{query.query}".encode()).hexdigest()[:16]
-
-
-def _known(who: Asking, project: Served, name: str) -> StoredQuery:
-    """The query of that name; of one whose file is wrong only that. Raises ``search.unknown``, also for a query of a
-    view that they may not know of."""
-    queries, wrong = searches.StoredQueries(project.path).read()
-    known = {each.lower(): each for each in (*queries, *wrong)}
-    found = known.get(name.lower())
-    query = queries.get(found, StoredQuery(found, "", "")) if found is not None else None
-    if query is None or not who.reaches(query.view):
-        raise searches.unknown(name, [each.name for each in queries.values() if who.reaches(each.view)])
-    return query
 
 
 def _shown(query: StoredQuery) -> dict[str, object]:

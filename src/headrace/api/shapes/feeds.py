@@ -1,4 +1,4 @@
-"""The changes of tables and views."""
+"""The changes of tables and views, and of what stored queries match."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from headrace.api.shapes.shape import Shape
 
 class Feed(Shape):
     name: str
-    kind: Literal["view", "table"]
+    kind: Literal["view", "table", "query"]
+    view: str | None = Field(description="Of a stored query: the view that it is of")
 
 
 class Transaction(Shape):
-    """Changes of a table are ``{"table", "op", "row"}``, of a view ``{"weight", "row"}``; a view has no source."""
+    """Changes of a table are ``{"table", "op", "row"}``, of a view or query ``{"weight", "row"}``, without a
+    source."""
 
     commit: int
     committed_at: str | None

@@ -13,20 +13,21 @@ from headrace.cli.options import JsonOption, ProjectOption, folder
 EPILOG = """
 headrace groups create billing orders              # what the log has of a table, then what comes
 headrace groups create alerts late_orders --from now --ordered
+headrace groups create parcels late_parcels       # what a stored query of that name matches
 headrace groups create audit orders --from 1042 --max-deliveries 20 --lease 300
 """
 
 
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the group is to be called.")],
-    relation: Annotated[str, typer.Argument(metavar="TABLE-OR-VIEW", help="What it follows.")],
+    relation: Annotated[str, typer.Argument(metavar="FEED", help="What it follows: a view, table or stored query.")],
     *,
     start: Annotated[
         str,
         typer.Option(
             "--from",
             metavar="START",
-            help="beginning (of a view: its contents first), now, or the commit after which it begins."
+            help="beginning (of a view or query: its contents first), now, or the commit after which it begins."
             " Default: beginning.",
         ),
     ] = "beginning",
@@ -55,7 +56,7 @@ def run(
     project: ProjectOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a consumer group over the feed of a table or a view.
+    """Make a consumer group over the feed of a table or a view, or over what a stored query matches.
 
     Several readers of one group share its transactions; readers that are each to have all of them have a group each.
     """

@@ -16,9 +16,10 @@ FIELDS = ("name", "relation", "frontier", "lag", "in_flight", "waiting", "dead",
 def run(project: ProjectOption = None, json: JsonOption = False) -> None:
     """List the consumer groups.
 
-    Each with the table or view that it follows; its frontier, the commit up to which all is acknowledged or given up;
-    lag, the commits between it and the end of the feed; how many transactions are with readers (in flight), given
-    back or not acknowledged in time (waiting), and given up (dead). hold: what it needs is not forgotten meanwhile.
+    Each with the table, view or stored query that it follows; its frontier, the commit up to which all is acknowledged
+    or given up; lag, the commits between it and the end of the feed; how many transactions are with readers (in
+    flight), given back or not acknowledged in time (waiting), and given up (dead). hold: what it needs is not forgotten
+    meanwhile.
 
     Works beside a running `headrace up` and without one.
     """
@@ -28,7 +29,7 @@ def run(project: ProjectOption = None, json: JsonOption = False) -> None:
         display.emit({"groups": entries})
         return
     if not entries:
-        display.say("no groups; `headrace groups create NAME TABLE-OR-VIEW` makes one")
+        display.say("no groups; `headrace groups create NAME FEED` makes one")
         return
     display.records(
         FIELDS, [{**e, **{name: "yes" if e[name] else "no" for name in ("ordered", "hold")}} for e in entries]

@@ -21,6 +21,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.model.transaction import UNCHANGED
 from headrace.serve import history, newest, snapshot
 from headrace.serve.fitting import Room
+from headrace.serve.parts import Keep
 from headrace.serve.search.fields import texts
 
 _COMMITS, _COMMITS_MAX = 1_024, 65_536  # that are looked through at a time: the first ones, later ones
@@ -54,8 +55,11 @@ def of_table(project: Path, table: str, text: str, before: int | None, limit: in
     return looked
 
 
-def of_view(project: Path, view: str, text: str, before: int | None, limit: int, seconds: float) -> Looked:
-    """The same of a view, of the published steps that are kept, as ``newest.of_view``."""
+def of_view(
+    project: Path, view: str, text: str, before: int | None, limit: int, seconds: float, keep: Keep | None = None
+) -> Looked:
+    """The same of a view, or of the part of it that ``keep`` wants, of the published steps that are kept, as
+    ``newest.of_view``."""
     end, looked, room = time.monotonic() + seconds, Looked(), Room()
     catalog = Catalog(snapshot.catalog_path(project), read_only=True)
     try:
@@ -63,7 +67,7 @@ def of_view(project: Path, view: str, text: str, before: int | None, limit: int,
         for step in reversed(catalog.steps()):
             if step.published_us is None or (before is not None and step.after + 1 >= before):
                 continue
-            for commit, delta in reversed(list(snapshot.of_step(catalog, record, step, 0))):
+            for commit, delta in reversed(newest.wanted(record, keep, snapshot.of_step(catalog, record, step, 0))):
                 if before is not None and commit >= before:
                     continue
                 if len(looked.transactions) == limit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from headrace.catalog.document import did_you_mean
 from headrace.catalog.project import files
 from headrace.catalog.searches import FOLDER, StoredQueries
-from headrace.catalog.store import Catalog
+from headrace.catalog.store import Catalog, ViewRecord
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import ViewSchema
@@ -41,6 +41,16 @@ def checked(project: Path, query: StoredQuery) -> StoredQuery:
         raise error
     defined = {name.lower(): name for name, _ in files(project, "views", ".sql", [])}
     return replace(query, view=defined.get(query.view.lower(), query.view))
+
+
+def built(query: StoredQuery, views: Mapping[str, ViewRecord]) -> StoredQuery:
+    """The query, its view spelled as it is among ``views``. Raises what is wrong with it, or view.unknown."""
+    record = {name.lower(): record for name, record in views.items()}.get(query.view.lower())
+    if record is None:
+        raise no_view(query, sorted(views))
+    if (error := problem(query, record.schema)) is not None:
+        raise error
+    return replace(query, view=record.schema.name)
 
 
 def problem(query: StoredQuery, schema: ViewSchema) -> HeadraceError | None:
