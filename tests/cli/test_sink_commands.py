@@ -1,6 +1,6 @@
 """`verify --sink` and `repair` beside a running project: what they ask it, what they print, and their exit status.
 
-Method: the installed commands in their own processes; the running project is a control server in this process whose
+Method: the commands in processes of their own; the running project is a control server in this process whose
 pipeline answers fixed values.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +15,11 @@ from typing import Any, cast
 
 import pytest
 
+import warm_command
 from headrace.control import lock
 from headrace.control.running import PipelineVerbs
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
-
-COMMAND = Path(sys.executable).with_name("headrace")
 
 
 class Answers:
@@ -65,7 +63,7 @@ def answers(folder: Path) -> Iterator[Answers]:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=folder, input="")
+    return warm_command.run(folder, *arguments)
 
 
 def test_verify_of_a_sink_says_what_differs_and_what_is_apart(folder: Path, answers: Answers) -> None:

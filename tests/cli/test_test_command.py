@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-COMMAND = Path(sys.executable).with_name("headrace")
+import warm_command
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=cwd)
+    return warm_command.run(cwd, *arguments)
 
 
 @pytest.mark.spark

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from headrace.cli.main import app
 from headrace.model.errors import HeadraceError
+from sampled import sampled
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ def listed(shop: Running) -> list[dict[str, Any]]:
     return shop.pipeline.quarantine.entries()
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", sampled([False, True], 2))
 def test_random_histories_killed_and_resumed(shop: Running, monkeypatch: pytest.MonkeyPatch, wide: bool) -> None:
     """Throwing rows are inserted, updated and deleted, in one to three transactions a step."""
     if wide:

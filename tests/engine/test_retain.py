@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import warm_command
 from headrace.catalog.quarantine import SetAside
 from headrace.catalog.store import Catalog, StepShape
 from headrace.engine import bases, retain
@@ -37,7 +37,6 @@ from headrace.serve.quarantine import HEAD, there
 from headrace.state.run import write_run
 from random_log import RELATIONS, SOURCE, RandomLog, history
 
-COMMAND = Path(sys.executable).with_name("headrace")
 SEGMENT = 1 << 12
 
 
@@ -240,7 +239,7 @@ def test_what_has_outlived_its_time_or_is_too_much(tmp_path: Path) -> None:
 
 
 def headrace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, cwd=folder)
+    return warm_command.run(folder, *arguments)
 
 
 def test_by_hand_while_nothing_runs(tmp_path: Path) -> None:

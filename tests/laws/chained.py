@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import HISTORIES, SEED, Circuits, Operator, Point, drawn, points
+from harness import HISTORIES, SEED, WHOLE, Circuits, Operator, Point, drawn, points
 from histories import Change, History, Schedule, StepPlan, Table, history
 
 COMMITS = 4  # a history, unless its law wants longer ones
-STEP_COMMITS = (40, 120) if HISTORIES <= 200 else (10, 600)  # a step; a step costs more than its commits
+# In a step, which costs more than its commits.
+STEP_COMMITS = (80, 240) if not WHOLE else (40, 120) if HISTORIES <= 200 else (10, 600)
 # (how rows of an alias are told to be of this case, how the table is called that has one row a case) -> SQL
 Template = Callable[[Callable[[str], str]], str]
 

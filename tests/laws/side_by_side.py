@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import HISTORIES, SEED, Circuits, Operator
+from harness import HISTORIES, SEED, Circuits, Operator, drawn
 from histories import History, Schedule, StepPlan, Table, history
 
 STEPS = 16
@@ -43,7 +43,7 @@ def hold_side_by_side(
         for step, mine in zip(cases[0], own, strict=True)
     )
     queries, judges = ({n: template(judged) for n, template in templates.items()} for judged in (False, True))
-    print(f"{name}: {HISTORIES} histories, {len(queries)} queries, HEADRACE_LAWS_SEED={SEED}")
-    operator = Operator(name, (*tables, shared), queries, judges=judges)
+    operator = drawn(Operator(name, (*tables, shared), queries, judges=judges))
+    print(f"{name}: {HISTORIES} histories, {len(operator.queries)} queries, HEADRACE_LAWS_SEED={SEED}")
     outcome = Circuits(spark, operator, folder).run(plan, cases)
     assert not outcome.differing, "\n".join(f"{q}: {' | '.join(rows)[:2000]}" for q, rows in outcome.rows.items())

@@ -102,10 +102,10 @@ BOUNDS = Table(
 )  # fmt: skip
 SHARED = {
     f"{column}_{name}": (column, sign, value)
-    for column in "ksfd"
     for name, sign, value in (
         ("below", "<", "max"), ("up_to", "<=", "min"), ("above", ">", "min"), ("from", ">=", "max")
     )
+    for column in "ksfd"  # the inner one: in every second, which is what is drawn, there is each sign
 }  # fmt: skip
 
 

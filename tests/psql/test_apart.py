@@ -158,7 +158,7 @@ def test_a_statement_apart_ends_with_its_time_or_when_it_is_cancelled(
     assert connection.execute("SELECT repeat('x', 3)").fetchone() == ("xxx",)  # it is at work
 
     def gone() -> None:
-        end = time.monotonic() + 1
+        end = time.monotonic() + 10
         while copies() and time.monotonic() < end:
             time.sleep(0.01)
         assert not copies()
@@ -167,7 +167,7 @@ def test_a_statement_apart_ends_with_its_time_or_when_it_is_cancelled(
     began = time.monotonic()
     with pytest.raises(psycopg.errors.QueryCanceled) as ended:
         connection.execute(endless)
-    assert time.monotonic() - began < 2 and "the client asked" in str(ended.value.diag.message_detail)
+    assert time.monotonic() - began < 10 and "the client asked" in str(ended.value.diag.message_detail)
     gone()
     connection.execute("SET statement_timeout = '500ms'")
     with pytest.raises(psycopg.errors.QueryCanceled, match=r"took more than 0\.5 seconds"):

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 
+import warm_command
 from alert_receivers import HookReceiver, MailServer, contents, once
 from project_folder import ProjectFolder
 
@@ -33,9 +34,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def headrace(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [COMMAND, *arguments, "--json"], cwd=folder, check=False, capture_output=True, text=True, timeout=100
-    )
+    done = warm_command.run(folder, *arguments, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

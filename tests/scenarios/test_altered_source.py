@@ -19,6 +19,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import warm_command
 from headrace.testing.postgres import PostgresServer
 from project_folder import ProjectFolder
 
@@ -46,10 +47,7 @@ class Product:
         self.process.communicate(timeout=WAIT_S)
 
     def run(self, *arguments: str) -> Any:
-        done = subprocess.run(
-            [COMMAND, *arguments, "--json"], cwd=self.folder, check=False, capture_output=True, text=True,
-            timeout=WAIT_S, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        done = warm_command.run(self.folder, *arguments, "--json")
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return json.loads(done.stdout)
 

@@ -23,6 +23,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import warm_command
 from project_folder import ProjectFolder
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
@@ -36,17 +37,13 @@ VIEW = (
 
 
 def headrace(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [COMMAND, *arguments, "--json"], cwd=folder, check=False, capture_output=True, text=True, timeout=200
-    )
+    done = warm_command.run(folder, *arguments, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def refused(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [COMMAND, *arguments, "--json"], cwd=folder, check=False, capture_output=True, text=True, timeout=100
-    )
+    done = warm_command.run(folder, *arguments, "--json")
     assert done.returncode == 1, done.stdout + done.stderr
     return dict(json.loads(done.stderr.splitlines()[-1])["error"])
 

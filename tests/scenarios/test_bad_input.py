@@ -24,6 +24,7 @@ import psycopg
 import pytest
 import yaml
 
+import warm_command
 from headrace.engine.disk import refusal
 from headrace.testing.postgres import PostgresServer
 
@@ -149,7 +150,7 @@ class Shop:
 
 
 def headrace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], check=False, capture_output=True, text=True, timeout=120, cwd=folder)
+    return warm_command.run(folder, *arguments)
 
 
 def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 import yaml
 
+import warm_command
+
 COMMAND = str(Path(sys.executable).with_name("headrace"))
 EMPTY_MB, ROOM_MB = 3, 100  # the log takes 64 MiB at a time
 VISIT = "at,page,seconds\n2026-03-02T08:00:00Z,{page},5\n"
@@ -51,7 +53,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def headrace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], cwd=folder, check=False, capture_output=True, text=True, timeout=200)
+    return warm_command.run(folder, *arguments)
 
 
 def filled(folder: Path) -> Path:

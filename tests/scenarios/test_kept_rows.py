@@ -19,6 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
+import warm_command
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
@@ -64,10 +66,7 @@ class Product:
         self.process.communicate(timeout=WAIT_S)
 
     def run(self, *arguments: str, status: int = 0) -> Any:
-        done = subprocess.run(
-            [COMMAND, *arguments, "--json"], cwd=self.folder, check=False, capture_output=True, text=True,
-            timeout=WAIT_S, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        done = warm_command.run(self.folder, *arguments, "--json")
         assert done.returncode == status, (arguments, done.stdout, done.stderr)
         return json.loads(done.stderr)["error"] if status else json.loads(done.stdout)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import warm_command
 from binlog_server import Followed, binlog_server, followed, server_kind
 from headrace.serve import snapshot
 from project_folder import ProjectFolder
@@ -43,9 +44,7 @@ class Project:
         self.up: subprocess.Popen[str] | None = None
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [COMMAND, *arguments], cwd=self.path, check=False, capture_output=True, text=True, timeout=WAIT_S
-        )
+        return warm_command.run(self.path, *arguments)
 
     def start(self) -> list[dict[str, Any]]:
         """The events up to the one that it is ready."""

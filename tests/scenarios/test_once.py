@@ -1,6 +1,6 @@
 """Goal: `headrace up --once` takes what the sources hold, brings views and sinks up to date and ends by itself.
 
-Method: a folder of files and a real PostgreSQL in, a DuckDB file out; three runs of the installed command, with new
+Method: a folder of files and a real PostgreSQL in, a DuckDB file out; three runs of the command, with new
 rows before the second and a file that cannot be read before the third, then the log begun anew. DuckDB's own reading
 of the file is the judge.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,12 @@ import duckdb
 import pytest
 import yaml
 
+import warm_command
 from headrace.testing.postgres import PostgresServer
-
-COMMAND = str(Path(sys.executable).with_name("headrace"))
 
 
 def headrace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], cwd=folder, check=False, capture_output=True, text=True, timeout=200)
+    return warm_command.run(folder, *arguments)
 
 
 def once(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Goal: whatever file is damaged, the command that the error prints makes the project whole again, in views and sinks.
 
-Method: the installed command over a followed folder, a copy of one that has run. One bit of a file of each kind is
+Method: the commands over a followed folder, a copy of one that has run. One bit of a file of each kind is
 flipped; what then fails prints a next command, which is carried out as it stands. Each time more rows come; views and
 sink are held against a model in plain Python of all rows, and the views against Spark batch.
 """
@@ -24,6 +24,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import warm_command
 from headrace.catalog import sums
 from project_folder import ProjectFolder
 
@@ -33,9 +34,7 @@ COLUMNS = {"id": "bigint not null", "page": "string", "size": "bigint"}
 
 def headrace(folder: Path, *arguments: str) -> dict[str, Any]:
     """What a command answers; ``{"error": ...}`` where it fails."""
-    done = subprocess.run(
-        [COMMAND, *arguments, "--json"], cwd=folder, check=False, capture_output=True, text=True, timeout=300
-    )
+    done = warm_command.run(folder, *arguments, "--json")
     if done.returncode:
         return dict(json.loads(done.stderr.splitlines()[-1]))
     return dict(json.loads(done.stdout.splitlines()[-1])) if done.stdout.strip() else {}

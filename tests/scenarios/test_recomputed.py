@@ -1,24 +1,21 @@
 """Goal: `headrace show VIEW --at` answers for any commit of the log, beside a running project and without one, and says how.
 
-Method: the installed command. Transactions are pushed over HTTP and kept in plain dicts, one a commit; a view that is made
+Method: the commands. Transactions are pushed over HTTP and kept in plain dicts, one a commit; a view that is made
 later, and edited, is asked for what its query gives over each of them.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 import pytest
 from test_retention import headrace, up
 
+import warm_command
 from project_folder import ProjectFolder
 
-COMMAND = str(Path(sys.executable).with_name("headrace"))
 TABLES = {"orders": {"columns": {"id": "int not null", "region": "string", "amount": "int"}, "key": "id"}}
 SUMS = "SELECT region, sum(amount) AS t FROM orders GROUP BY region"
 
@@ -58,9 +55,7 @@ def test_a_view_as_of_commits_before_it_was_made(project: ProjectFolder) -> None
         project.view("sums", SUMS.replace("sum(amount)", "sum(amount + 1)"))
         headrace(project.path, "apply")
     first, last = min(held), max(held)
-    done = subprocess.run(
-        [COMMAND, *asked, str(first + 2), "--csv"], cwd=project.path, check=True, capture_output=True, text=True
-    )
+    done = warm_command.run(project.path, *asked, first + 2, "--csv")
     wanted = sums(held[first + 2], more=1)
     assert done.stdout.splitlines() == ["region,t", *(f"{region},{total}" for region, total in wanted)]
     assert f"recomputed: sums as it is defined now, over the log up to commit {first + 2} (" in done.stderr

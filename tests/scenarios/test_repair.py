@@ -25,13 +25,14 @@ import psycopg
 import pytest
 import yaml
 
+import warm_command
 from headrace.testing.postgres import PostgresServer
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
 
 
 def headrace(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], cwd=folder, check=False, capture_output=True, text=True, timeout=200)
+    return warm_command.run(folder, *arguments)
 
 
 def answer(folder: Path, *arguments: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import warm_command
 from headrace.log.read import LogReader
 from project_folder import ProjectFolder
 
@@ -37,9 +38,7 @@ LATE = "SELECT n.word, max(o.amount) AS most, count(*) AS n FROM orders o JOIN n
 
 
 def headrace(folder: Path, *arguments: str, status: int = 0) -> dict[str, Any]:
-    done = subprocess.run(
-        [COMMAND, *arguments, "--json"], cwd=folder, check=False, capture_output=True, text=True, timeout=200
-    )
+    done = warm_command.run(folder, *arguments, "--json")
     assert done.returncode == status, done.stdout + done.stderr
     return dict(json.loads((done.stdout or done.stderr).splitlines()[-1]))
 

@@ -20,15 +20,15 @@ from typing import Any
 import duckdb
 import pytest
 
+import warm_command
+
 COMMAND = str(Path(sys.executable).with_name("headrace"))
 WAIT_S = 90
 SOON_S, LATER_S = 8, 16
 
 
 def answer(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [COMMAND, *arguments], cwd=folder, check=False, capture_output=True, text=True, timeout=WAIT_S
-    )
+    done = warm_command.run(folder, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(json.loads(done.stdout))
 
