@@ -421,6 +421,17 @@ WORKLOADS = (
             Figure("matches that the watcher was told otherwise", "differ", most=0),
         ),
     ),
+    Workload(
+        "leaf",
+        "A step's rows read in Python, and handed to it by the JVM, milliseconds",
+        ("benchmarks.leaf",),
+        ("--rows", "100", "100000", "--rounds", "5"),
+        (Figure("sums that are wrong", "wrong", most=0),),
+        ("rows", "plan", "ms"),
+        note="`python`, what a step does: a stage that maps the log; `jvm`: Spark's scan of Parquet handed to a stage; "
+        "`alone`: that scan without a stage; `stage`: one that reads nothing; `job`: none. What follows of it: "
+        "[0035](../decisions/0035-where-rows-enter.md).",
+    ),
     Workload("log", "The log alone", ("benchmarks.log", "--rounds", "3")),
     Workload("recovery", "Opening a log of 10 GiB after a kill", ("benchmarks.recovery",)),
     Workload("restart", "A start after SIGKILL beside 5,000,000 rows of state", ("benchmarks.restart",)),
