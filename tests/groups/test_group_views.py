@@ -218,6 +218,9 @@ def test_a_view_that_is_dropped_and_made_again_comes_anew(tmp_path: Path) -> Non
     for _ in range(3):
         views.step()
     views.now += 31_000_000
+    (contents,) = groups.read("first", "r")
+    assert (contents.commit, contents.snapshot) == (views.end, True)
+    views.now += 31_000_000
     for name, reader in readers.items():
         drain(groups, name, reader, views)
         assert +reader.rows == views.held[views.end], name

@@ -318,13 +318,13 @@ class Groups:
         """(kind, name as it is spelled) of a feed: a view, else a table, else a stored query. A table that is dropped
         may be in the log still, which is looked through for it. Raises ``source.no_table``."""
         catalog = self._catalogue()
-        known: list[tuple[str, Callable[[], Collection[str]]]] = [
-            (VIEW, catalog.views),
-            (TABLE, catalog.relations),
-            (QUERY, lambda: searches.names(self._path)),
+        known: list[tuple[str, Collection[str]]] = [
+            (VIEW, catalog.views()),
+            (TABLE, catalog.relations()),
+            (QUERY, searches.names(self._path)),
         ]
         for kind, names in known:
-            for spelled in names():
+            for spelled in names:
                 if spelled.lower() == name.lower():
                     return kind, spelled
         return TABLE, history.named(self._path, [name])[0]
