@@ -14,6 +14,7 @@ from headrace.api.app import make_app
 from headrace.api.bells import Bells
 from headrace.api.project import Served
 from headrace.api.who import Gate
+from headrace.catalog.searches import StoredQueries
 from headrace.governance.access import Access
 from headrace.serve.asking import Asking
 from headrace.serve.live import Live
@@ -108,7 +109,7 @@ def site(folder: Path, *, asks: bool = True) -> Iterator[Site]:
     questions = Questions(Mirror(folder), asking=Asking(folder))
     live = Live(folder, questions.mirror, bells.ring)
     gate = Gate(access, None if asks else frozenset({"127.0.0.1"}))
-    app = make_app(Served(folder, verbs, questions, live, bells, gate))
+    app = make_app(Served(folder, verbs, questions, live, bells, gate, StoredQueries(folder)))
     server = ServerThread(app, listen("127.0.0.1", 0, "", code="api.port", next="", send_bytes=SEND_BYTES))
     try:
         yield Site(f"http://127.0.0.1:{server.port}", access, verbs, live)

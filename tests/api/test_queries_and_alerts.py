@@ -22,6 +22,7 @@ from served_project import Site, site
 from headrace.api.routes import changes, queries
 from headrace.catalog.searches import StoredQueries
 from headrace.governance.roles import Role
+from headrace.model.schema import Column, Relation
 from headrace.serve.fitting import Room
 from headrace.sinks.alerts.dead import DeadLetters
 from headrace.sinks.alerts.happened import Message
@@ -142,6 +143,11 @@ def test_what_began_and_ceased_to_match_is_looked_back_at(served: Site, publishe
         for route in ("transactions", "search?q=1"):
             assert refusal(client.get(f"/api/feeds/wrong/{route}")) == (400, "search.query")
         (published.folder / "searches/wrong.yaml").unlink()
+        stray = published.folder / "searches/stray.yml"  # it ends nothing
+        stray.write_text("")
+        assert client.get("/api/feeds").json() == listed
+        assert client.get("/api/feeds/large/transactions?limit=1000").json() == whole
+        stray.unlink()
     for token, reaches in ((["sums"], True), (["large"], False), (["large", "other_*"], False)):
         secret = served.tokens.create("-".join(token)[:20].replace("_*", ""), Role.VIEWER, token)[1]
         with served.client(secret) as limited:
@@ -154,6 +160,26 @@ def test_what_began_and_ceased_to_match_is_looked_back_at(served: Site, publishe
                 )
     with asking(served) as client:
         client.delete("/api/queries/large").raise_for_status()
+
+
+def test_a_query_of_the_name_of_a_relation_that_a_token_does_not_reach_is_there_for_it(
+    served: Site, published: Published
+) -> None:
+    secret = served.tokens.create("of_sums", Role.EDITOR, ["sums"])[1]
+    with served.client(secret) as limited, asking(served) as owner:
+        limited.post("/api/queries", json={"name": "pay", "view": "sums", "query": "n:>=3"}).raise_for_status()
+        told = [limited.get(f"/api/feeds{route}").json() for route in ("", "/PAY/transactions", "/pay/search?q=3")]
+        assert {"name": "pay", "kind": "query", "view": "sums"} in told[0]
+        published.catalog.put_relation("shop", Relation("Pay", (Column("id", "bigint"),), ("id",)))
+        assert [each["kind"] for each in owner.get("/api/feeds").json() if each["name"].lower() == "pay"] == ["table"]
+        assert [
+            limited.get(f"/api/feeds{route}").json() for route in ("", "/PAY/transactions", "/pay/search?q=3")
+        ] == told
+        limited.delete("/api/queries/pay").raise_for_status()
+        there = limited.get("/api/feeds/pay/transactions")
+        published.catalog.drop_relation("Pay")
+        assert (there.status_code, there.json()) == (404, limited.get("/api/feeds/pay/transactions").json())
+        assert refusal(there) == (404, "view.unknown")
 
 
 def test_what_a_query_matches_is_followed_also_when_it_becomes_another(served: Site, published: Published) -> None:

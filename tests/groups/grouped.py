@@ -43,7 +43,7 @@ class World:
 
     def needed(self) -> dict[str, int] | None:
         """What the engine hears of the groups."""
-        return needed(self.folder / ".headrace" / FILE)
+        return needed(self.folder / ".headrace" / FILE, tables=True)
 
     def feed(self, table: str) -> list[int]:
         """The commits that change a table."""

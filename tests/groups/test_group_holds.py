@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from grouped import World
 
-from headrace.catalog.store import Catalog, StepShape
+from headrace.catalog.store import Catalog, StepShape, ViewRecord
 from headrace.control import backup
 from headrace.engine import retain
 from headrace.engine.backup import restore
 from headrace.log.append import LogWriter
 from headrace.model.errors import HeadraceError
+from headrace.model.schema import Column, ViewSchema
 from headrace.serve.groups import Groups
 
 
@@ -60,6 +61,22 @@ def test_retention_waits_for_what_a_group_holds(tmp_path: Path) -> None:
     assert (behind.value.code, f"the log has commits {at + 1} to 3000" in behind.value.why) == ("group.position", True)
     assert groups.create("new", "orders")["read"] == at
     assert groups.read("new")[0].commit == next(commit for commit in feed if commit > at)
+
+
+def test_a_group_over_a_view_that_is_gone_does_not_hold_the_log(tmp_path: Path) -> None:
+    world = World(tmp_path, 4, 3000)
+    catalog = Catalog(tmp_path / ".headrace/catalog.db")
+    schema = ViewSchema("v", 1, (Column("x", "bigint"),))
+    catalog.put_view(ViewRecord(schema, "SELECT 1", "f", "live", "", 0))
+    groups = world.groups()
+    groups.create("of_view", "v")
+    catalog.drop_view("v", 1)
+    catalog.close()
+    at, _ = remove(tmp_path, 2500)
+    assert at > 0
+    assert "there is no view 'v'" in groups.entries()[0]["problem"]
+    groups.create("of_table", "orders")
+    assert remove(tmp_path, 2999) == (at, "the consumer groups of orders")
 
 
 def test_a_backup_has_the_groups_as_they_were(tmp_path: Path) -> None:

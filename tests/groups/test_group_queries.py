@@ -23,10 +23,11 @@ from benchmarks.published import PublishedView
 
 import headrace
 from headrace.catalog import searches
-from headrace.catalog.groups import FILE, needed
+from headrace.catalog.groups import FILE, GroupStore, needed
 from headrace.engine.forget import forget
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
+from headrace.serve.feed import ViewFeed
 from headrace.serve.groups import Groups
 from published_view import Published
 
@@ -74,7 +75,7 @@ class Orders:
         forget(self.view.catalog, self.view.step, self.view.step, self.view.commit, live, self.needed())
 
     def needed(self) -> dict[str, int] | None:
-        return needed(self.folder / ".headrace" / FILE)
+        return needed(self.folder / ".headrace" / FILE, tables=False)
 
     def groups(self) -> Groups:
         return Groups(self.folder, lambda: self.now)
@@ -272,6 +273,132 @@ def test_what_comes_anew_without_a_new_commit_has_an_id_of_its_own(orders: Order
     assert found[0].id == f"{commit}.1"
 
 
+class Died(Exception):
+    """In the place of a kill."""
+
+
+def begun_by_another(orders: Orders, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query gets another word; somebody begins the group anew, and dies before it takes what comes."""
+
+    def dies(feed: ViewFeed, commit: int, is_snapshot: bool) -> object:
+        raise Died
+
+    searches.change(orders.folder, StoredQuery("Urgent", "orders", word))
+    with monkeypatch.context() as dying:
+        dying.setattr(ViewFeed, "at", dies)
+        with pytest.raises(Died):
+            orders.groups().read("g", "other")
+
+
+@pytest.mark.parametrize("again", ["delivered", "buried"])
+def test_what_was_read_by_the_words_before_is_not_taken_for_what_came_anew(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    groups, taken, commit, at = orders.groups(), Taken(), orders.view.commit, ViewFeed.at
+    groups.create("g", "urgent", max_deliveries=5 if again == "delivered" else 1)
+    (old,) = groups.read("g", "r")
+
+    def slow(feed: ViewFeed, commit: int, is_snapshot: bool) -> object:
+        entry = at(feed, commit, is_snapshot)
+        begun_by_another(orders, "paid", monkeypatch)
+        monkeypatch.setattr(ViewFeed, "at", at)
+        return entry
+
+    monkeypatch.setattr(ViewFeed, "at", slow)
+    if again == "delivered":
+        orders.now += 31_000_000
+        assert groups.read("g", "r") == []
+    else:
+        assert groups.nack("g", old.id, reason="no") == 1
+    assert groups.dead("g") == []
+    drain(groups, taken)
+    assert (taken.rows, taken.snapshots) == (orders.matches("paid", commit), 1)
+    assert taken.rows != orders.matches("late", commit)
+
+
+def test_commits_without_a_match_of_the_words_before_are_not_passed_over(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches.change(orders.folder, StoredQuery("Urgent", "orders", "nowhere"))
+    groups, taken, before = orders.groups(), Taken(), orders.view.commit
+    groups.create("g", "urgent")
+    drain(groups, taken)
+    read = groups.group("g")
+    begun_by_another(orders, "paid", monkeypatch)
+    with closing(GroupStore(orders.folder / ".headrace" / FILE)) as store:
+        store.advance(read, orders.step())  # by who looked for what has the words before
+    drain(groups, taken)
+    assert taken.rows == orders.matches("paid", orders.view.commit) != orders.matches("paid", before)
+
+
+def test_what_is_to_die_while_the_query_is_away_dies_once_it_is_there(orders: Orders) -> None:
+    groups = orders.groups()
+    groups.create("g", "urgent", max_deliveries=1)
+    (first,) = groups.read("g", "r")
+    groups.nack("g", first.id, reason="first")
+    while not (second := groups.read("g", "r")):
+        orders.step()
+    searches.remove(orders.folder, "urgent")
+    assert groups.nack("g", second[0].id, reason="second") == 1
+    (letter,) = groups.dead("g")
+    assert letter.reason == "first"
+    assert groups.replay_dead("g", letter.number) == 1
+    searches.add(orders.folder, StoredQuery("urgent", "orders", "late"))
+    (letter,) = groups.dead("g")
+    assert (letter.reason, letter.commit) == ("second", second[0].commit)
+    assert groups.letter("g", letter.number)[1]["changes"] == list(second[0].changes)
+
+
+def test_a_dead_letter_at_the_commit_of_contents_that_come_anew_is_kept_and_has_an_id_of_its_own(
+    orders: Orders,
+) -> None:
+    groups = orders.groups()
+    groups.create("g", "urgent", max_deliveries=1, start="now")
+    while not (found := groups.read("g", "r")):
+        orders.step()
+    (old,) = found
+    groups.nack("g", old.id, reason="no")
+    groups.replay_dead("g")
+    searches.change(orders.folder, StoredQuery("Urgent", "orders", "paid"))
+    (contents,) = groups.read("g", "r")
+    assert (contents.snapshot, contents.commit) == (True, old.commit)
+    (letter,) = groups.dead("g")
+    assert (letter.commit, "came anew" in letter.reason) == (old.commit, True)
+    assert groups.letter("g", letter.number)[1]["changes"] == list(old.changes)
+    assert groups.ack("g", contents.id) == 1
+    assert groups.replay_dead("g") == 1
+    (again,) = groups.read("g", "r")
+    groups.nack("g", again.id, reason="no")
+    while not (later := groups.read("g", "r")):
+        orders.step()
+    groups.ack("g", *(each.id for each in later))
+    assert groups.replay_dead("g") == 1
+    (last,) = groups.read("g", "r")
+    ids = [old.id, contents.id, again.id, last.id]
+    assert ids == [f"{old.commit}.{n}" for n in (1, 2, 3, 4)]
+    assert list(last.changes) == list(old.changes)
+    with pytest.raises(HeadraceError, match=rf"{contents.id} was delivered again as {last.id}"):
+        groups.ack("g", contents.id)  # a second time: the letter is not settled by it
+    assert groups.ack("g", last.id) == 1
+
+
+@pytest.mark.parametrize("stray", ["late.yml", "2024-late.yaml", "URGENT.yaml", "more/late.yaml"])
+def test_a_stray_file_beside_the_queries_ends_no_group(orders: Orders, stray: str) -> None:
+    groups, taken = orders.groups(), Taken()
+    groups.create("of_view", "orders", start="now")
+    path = orders.folder / "searches" / stray
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("view: orders\nquery: lost\n")
+    with headrace.subscribe("of_view", "orders", project=orders.folder) as reader:
+        assert reader.read() == []
+    with headrace.subscribe("new", "orders", project=orders.folder) as reader:
+        assert reader.read()[0].snapshot
+    groups.create("g", "urgent")
+    orders.step()
+    drain(groups, taken)
+    assert taken.rows == orders.matches("lost" if stray == "URGENT.yaml" else "late", orders.view.commit)
+
+
 def test_a_reader_that_is_killed_is_followed_by_one_that_gets_what_it_had(orders: Orders) -> None:
     orders.groups().create("g", "urgent", lease_s=2, ordered=True)
     taken, readers = Taken(), list[subprocess.Popen[str]]()
@@ -319,6 +446,8 @@ def test_groups_that_were_made_before_there_were_those_of_queries_go_on(orders: 
     with closing(sqlite3.connect(orders.folder / ".headrace" / FILE)) as db:
         db.execute("alter table consumer_group drop column query")
         db.execute("alter table consumer_group drop column settled")
+        db.execute("drop index dead_by_commit")
+        db.execute("alter table dead drop column used")
         db.execute("update meta set value = '1' where name = 'layout'")
         db.commit()
     assert orders.needed() == {"orders": before.read}

@@ -34,8 +34,8 @@ def few_steps_are_retained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.engine.forget.RETAINED_STEPS", RETAINED_STEPS)
 
 
-def record(version: int) -> ViewRecord:
-    return ViewRecord(ViewSchema("v", version, (Column("x", "bigint"),)), "SELECT 1", "f", "live", "", 0)
+def record(version: int, created: int = 0) -> ViewRecord:
+    return ViewRecord(ViewSchema("v", version, (Column("x", "bigint"),)), "SELECT 1", "f", "live", "", created)
 
 
 class Views:
@@ -90,8 +90,18 @@ class Views:
         self.compact()
         self.catalog.publish(self.number, [], 1)
 
+    def make_again(self) -> None:
+        """Dropped, and made again with other contents, which has the version of the one before."""
+        self.catalog.drop_view("v", self.end)
+        self.number += 1
+        self.held[self.end] = Counter({x + 1000: n for x, n in self.held[self.end - 3].items()})
+        self.catalog.record_step(self.number, self.end - 3, self.end, StepShape(), 0)
+        self.catalog.put_view(record(self.version, self.end))
+        self.compact()
+        self.catalog.publish(self.number, [], 1)
+
     def needed(self) -> dict[str, int] | None:
-        return needed(self.folder / ".headrace" / FILE)
+        return needed(self.folder / ".headrace" / FILE, tables=False)
 
     def forget(self) -> None:
         live = {record(self.version).feed}
@@ -188,6 +198,34 @@ def test_an_edited_view_comes_anew_and_the_lease_of_its_old_rows_is_over(tmp_pat
     assert groups.ack("g", anew.id) == 1
     views.step()
     drain(groups, "g", reader, views)
+
+
+def test_a_view_that_is_dropped_and_made_again_comes_anew(tmp_path: Path) -> None:
+    views, readers = Views(tmp_path, 1), {name: Reader() for name in ("idle", "busy", "first")}
+    for _ in range(6):
+        views.step()
+    groups = views.groups()
+    for name in readers:
+        groups.create(name, "v")
+    groups.read("first", "dead")  # its contents are leased, those of the others taken
+    for name in ("idle", "busy"):
+        drain(groups, name, readers[name], views)
+    for _ in range(4):
+        views.step()
+    before = groups.read("busy", "dead", 2)
+    drain(groups, "idle", readers["idle"], views)
+    views.make_again()
+    for _ in range(3):
+        views.step()
+    views.now += 31_000_000
+    (contents,) = groups.read("first", "r")
+    assert (contents.commit, contents.snapshot) == (views.end, True)
+    views.now += 31_000_000
+    for name, reader in readers.items():
+        drain(groups, name, reader, views)
+        assert +reader.rows == views.held[views.end], name
+        assert reader.snapshots == (1 if name == "first" else 2), name
+    assert groups.ack("busy", *(delivery.id for delivery in before)) == 0
 
 
 def test_a_delivery_comes_again_as_it_was_also_when_a_base_holds_it(tmp_path: Path) -> None:

@@ -45,19 +45,21 @@ class Asked:
 
 
 def named(who: Asking, project: Served, name: str) -> Feed:
-    """That of a view, else of a table, else of a stored query. Raises ``view.unknown``, also for what they may not know
-    of, and what is wrong with the query."""
-    try:
-        relation = project.questions.described(name)
-    except HeadraceError as unknown:
+    """That of a view, else of a table, else of a stored query; what they may not know of is none. Raises
+    ``view.unknown``, and what is wrong with the query."""
+    unknown: HeadraceError | None = None
+    if who.reaches(name):
         try:
-            query = known(who, project.path, name)
-        except HeadraceError:
-            who.require(name)  # of a name that they do not reach they hear the same, whether or not it is there
-            raise unknown from None
-        return of_query(project.path, query)
-    who.require(relation.name)
-    return Feed(relation.name, relation.kind)
+            relation = project.questions.described(name)
+            return Feed(relation.name, relation.kind)
+        except HeadraceError as error:
+            unknown = error
+    try:
+        query = known(who, project, name)
+    except HeadraceError as error:
+        who.require(name)  # of a name that they do not reach they hear the same, whether or not it is there
+        raise unknown or error from None
+    return of_query(project.path, query)
 
 
 def of_query(project: Path, query: StoredQuery) -> Feed:
@@ -69,10 +71,10 @@ def of_query(project: Path, query: StoredQuery) -> Feed:
     return Feed(found.view, "query", Matched(found.query))
 
 
-def known(who: Asking, project: Path, name: str) -> StoredQuery:
+def known(who: Asking, project: Served, name: str) -> StoredQuery:
     """The query of that name; of one whose file is wrong only that. Raises ``search.unknown``, also for a query of a
     view that they may not know of."""
-    queries, wrong = searches.StoredQueries(project).read()
+    queries, wrong = project.stored.read([])
     names = {each.lower(): each for each in (*queries, *wrong)}
     found = names.get(name.lower())
     query = queries.get(found, StoredQuery(found, "", "")) if found is not None else None

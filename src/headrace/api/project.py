@@ -11,6 +11,7 @@ from fastapi import Request
 
 from headrace.api.bells import Bells
 from headrace.api.who import Gate
+from headrace.catalog.searches import StoredQueries
 from headrace.serve.live import Live
 from headrace.serve.questions import Questions
 
@@ -20,7 +21,8 @@ Call = Callable[[str, dict[str, Any], Callable[[dict[str, Any]], None]], dict[st
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """``call`` carries out a verb of ``control``; ``questions`` reads views; ``live`` follows them."""
+    """``call`` carries out a verb of ``control``; ``questions`` reads views; ``live`` follows them; ``stored``: the
+    files of stored queries."""
 
     path: Path
     call: Call
@@ -28,6 +30,7 @@ class Served:
     live: Live
     bells: Bells
     gate: Gate
+    stored: StoredQueries
 
     def verb(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A verb whose progress nobody follows."""

@@ -32,6 +32,7 @@ from headrace.api.project import Served
 from headrace.api.server import END_S, SIGN
 from headrace.api.who import Gate
 from headrace.catalog.project import STATE
+from headrace.catalog.searches import StoredQueries
 from headrace.control.socket import request
 from headrace.governance.access import Access
 from headrace.model.definition import ApiSettings, PsqlSettings
@@ -111,7 +112,8 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
         forward.start()
         ends.callback(forward.close)
         gate = Gate(access, hosts(api.host) if api.auth == "none" else None)
-        app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate))
+        stored = StoredQueries(folder)
+        app = make_app(Served(folder, partial(request, folder), questions, live, bells, gate, stored))
         server = ServerThread(app, listeners["api"], "headrace-api", encrypted["api"], _alive, most.connections)
         ends.callback(server.close)
         ends.callback(live.end)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.model.errors import HeadraceError
-from headrace.model.group import DeadLetter, Group, Open, delivery_id, parsed_id
+from headrace.model.group import TABLE, DeadLetter, Group, Open, delivery_id, parsed_id
 
 FILE = "groups.db"
 LAYOUT = 2
@@ -29,11 +29,15 @@ create table delivery (owner text not null, log_commit integer not null, attempt
     until_us integer not null, span_us integer not null, reason text not null default '', payload blob,
     primary key (owner, log_commit)) strict, without rowid;
 create table dead (number integer primary key autoincrement, owner text not null, log_commit integer not null,
-    attempt integer not null, reason text not null, at_us integer not null, payload blob not null) strict;
+    attempt integer not null, reason text not null, at_us integer not null, payload blob not null,
+    used integer not null default 0) strict;
 create index dead_by_owner on dead (owner, number);
+create index dead_by_commit on dead (owner, log_commit);
 """
 _GROUP = "name, relation, kind, version, read, lease_us, max_deliveries, in_flight, hold, created_us, query"
 _OPEN = "log_commit, attempt, last, snapshot, consumer, leased, until_us, reason, payload"
+_DEAD = "owner, log_commit, attempt, reason, at_us, payload"
+_DISPLACED = "sent again, and not acknowledged before the contents came anew as of its commit"
 
 
 class GroupStore:
@@ -55,6 +59,8 @@ class GroupStore:
             if layout == 1:  # before groups of stored queries
                 self._db.execute("alter table consumer_group add column query text")
                 self._db.execute("alter table consumer_group add column settled integer not null default 0")
+                self._db.execute("alter table dead add column used integer not null default 0")
+                self._db.execute("create index dead_by_commit on dead (owner, log_commit)")
                 self._db.execute("update meta set value = ? where name = 'layout'", (str(LAYOUT),))
                 layout = LAYOUT
         if layout != LAYOUT:
@@ -132,22 +138,34 @@ class GroupStore:
             self._db.execute("delete from dead where owner = ?", (name,))
             return self._db.execute("delete from consumer_group where name = ?", (name,)).rowcount > 0
 
-    def advance(self, name: str, read: int, to: int) -> None:
-        """Nothing up to commit ``to`` concerns the group, unless another reader has moved it from ``read``."""
+    def advance(self, group: Group, to: int) -> None:
+        """Nothing up to commit ``to`` concerns the group, unless another reader has moved it."""
         with self.transaction():
-            self._db.execute(
-                "update consumer_group set read = ?, settled = 0 where name = ? and read = ?", (to, name, read)
-            )
+            if self._has_read(group) == group.read:
+                self._db.execute("update consumer_group set read = ?, settled = 0 where name = ?", (to, group.name))
 
-    def begin_anew(self, group: Group, relation: str, version: int, commit: int) -> None:
+    def _has_read(self, group: Group) -> int | None:
+        """How far the group is now; None: it is another group, or follows another version, so that what was read of the
+        feed for ``group`` is not of it."""
+        now = self.find(group.name)
+        same = now is not None and (now.version, now.created_us) == (group.version, group.created_us)
+        return now.read if now is not None and same else None
+
+    def begin_anew(self, group: Group, relation: str, version: int, commit: int, now_us: int) -> None:
         """The contents at ``commit``, of this view and version, in the place of all that is not settled, unless that
-        was done already."""
+        was done already. A dead letter that is sent again at that commit is one again."""
         with self.transaction():
             if self.find(group.name) != group:
                 return
-            self._settle(group.name, [commit])  # no delivery has the id of another
+            self._settle(group.name, [row.commit for row in self.open(group.name)])  # no delivery has another's id
             attempt = self._rows("select settled from consumer_group where name = ? and read = ?", group.name, commit)
-            self._db.execute("delete from delivery where owner = ? and payload is null", (group.name,))
+            self._db.execute(
+                f"insert into dead ({_DEAD}) select owner, log_commit, attempt, ?, ?, payload from delivery"  # noqa: S608
+                " where owner = ? and log_commit = ? and payload is not null",
+                (_DISPLACED, now_us, group.name, commit),
+            )
+            gone = "delete from delivery where owner = ? and (payload is null or log_commit = ?)"
+            self._db.execute(gone, (group.name, commit))
             self._db.execute(
                 "update consumer_group set relation = ?, version = ?, read = ?, settled = 0 where name = ?",
                 (relation, version, commit, group.name),
@@ -156,7 +174,7 @@ class GroupStore:
 
     def _put_snapshot(self, group: Group, commit: int, attempt: int) -> None:
         values = (group.name, commit, attempt, attempt + group.max_deliveries, 1, "", 0, 0, 0, "", None)
-        self._db.execute("insert or replace into delivery values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        self._db.execute("insert into delivery values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     # -- deliveries -----------------------------------------------------------------------------------------
 
@@ -179,14 +197,14 @@ class GroupStore:
         return [row for row in rows if row.attempt >= row.last and not (row.leased and row.until_us > now_us)]
 
     def lease_again(self, group: Group, rows: Sequence[Open], consumer: str, now_us: int) -> list[Open]:
-        """These to ``consumer``, unless another reader was first; as they are then."""
+        """These to ``consumer``, unless another reader was first or the version is another; as they are then."""
         sql = (
             "update delivery set attempt = attempt + 1, consumer = ?, leased = 1, until_us = ?, span_us = ?"
             " where owner = ? and log_commit = ? and attempt = ? and until_us <= ?"
         )
         taken = set[int]()
         with self.transaction():
-            for row in rows:
+            for row in rows if self._has_read(group) is not None else ():
                 values = (
                     consumer,
                     now_us + group.lease_us,
@@ -203,8 +221,7 @@ class GroupStore:
     def lease_new(self, group: Group, commits: Sequence[int], upto: int, consumer: str, now_us: int) -> list[Open]:
         """The next ``commits`` of the feed, all there are up to ``upto``; none when another reader was first."""
         with self.transaction():
-            now = self.find(group.name)
-            if now is None or (now.read, now.version) != (group.read, group.version):
+            if self._has_read(group) != group.read:
                 return []
             until = now_us + group.lease_us
             self._db.executemany(
@@ -259,12 +276,18 @@ class GroupStore:
         return len(kept)
 
     def _settle(self, name: str, commits: Sequence[int]) -> None:
-        """Of the last commit that was handed out the last attempt is kept: contents may come anew as of that commit."""
+        """Of the last commit that was handed out the last attempt is kept: contents may come anew as of that commit. Of
+        those of dead letters too: they may be sent again."""
         sql = (
             "update consumer_group set settled = max(settled, coalesce((select attempt from delivery"
             " where owner = name and log_commit = read), 0)) where name = ? and read = ?"
         )
-        self._db.executemany(sql, [(name, commit) for commit in commits])
+        letters = (
+            "update dead set used = max(used, coalesce((select attempt from delivery d"
+            " where d.owner = dead.owner and d.log_commit = dead.log_commit), 0)) where owner = ? and log_commit = ?"
+        )
+        for each in (sql, letters):
+            self._db.executemany(each, [(name, commit) for commit in commits])
 
     def _forget(self, name: str, commits: Sequence[int]) -> None:
         self._settle(name, commits)
@@ -297,17 +320,16 @@ class GroupStore:
 
     # -- dead letters ---------------------------------------------------------------------------------------
 
-    def bury(self, name: str, row: Open, reason: str, payload: bytes, now_us: int) -> None:
-        """Makes a dead letter of it, unless another reader did."""
+    def bury(self, group: Group, row: Open, reason: str, payload: bytes, now_us: int) -> None:
+        """Makes a dead letter of it, unless another reader did or the version is another."""
         gone = "delete from delivery where owner = ? and log_commit = ? and attempt = ? and leased = ?"
         with self.transaction():
-            self._settle(name, [row.commit])
-            if self._db.execute(gone, (name, row.commit, row.attempt, int(row.leased))).rowcount:
-                values = (name, row.commit, row.attempt, reason, now_us, payload)
-                self._db.execute(
-                    "insert into dead (owner, log_commit, attempt, reason, at_us, payload) values (?, ?, ?, ?, ?, ?)",
-                    values,
-                )
+            if self._has_read(group) is None:
+                return
+            self._settle(group.name, [row.commit])
+            if self._db.execute(gone, (group.name, row.commit, row.attempt, int(row.leased))).rowcount:
+                values = (group.name, row.commit, row.attempt, reason, now_us, payload)
+                self._db.execute(f"insert into dead ({_DEAD}) values (?, ?, ?, ?, ?, ?)", values)  # noqa: S608
 
     def dead(self, name: str) -> list[DeadLetter]:
         """The dead letters of a group, oldest first, without what they hold."""
@@ -332,8 +354,8 @@ class GroupStore:
     def replay_dead(self, group: Group, numbers: Sequence[int]) -> int:
         """These are delivered again, as often as new ones; how many."""
         again = (
-            "insert into delivery select owner, log_commit, attempt, attempt + ?, 0, '', 0, 0, 0, '', payload"
-            " from dead where owner = ? and number = ? on conflict do nothing"
+            "insert into delivery select owner, log_commit, max(attempt, used), max(attempt, used) + ?, 0, '', 0, 0, 0,"
+            " '', payload from dead where owner = ? and number = ? on conflict do nothing"
         )
         done = 0
         with self.transaction():
@@ -358,20 +380,21 @@ class GroupStore:
             copy.execute("pragma journal_mode=delete")
 
 
-def needed(path: Path) -> dict[str, int] | None:
-    """Relation -> the least commit of its feed that a group with ``hold`` still needs; None: that cannot be read.
+def needed(path: Path, *, tables: bool) -> dict[str, int] | None:
+    """Table (or, without ``tables``, view) -> the least commit of its feed that a group with ``hold`` still needs;
+    None: that cannot be read.
 
-    One query that waits for no writer: the engine asks.
+    One query that waits for no writer: the engine asks. It names no column that an earlier layout lacks.
     """
     least = (
         "select relation, min(coalesce((select min(log_commit) from delivery where owner = name and payload is null),"
-        " read + 1)) from consumer_group where hold group by relation"
+        " read + 1)) from consumer_group where hold and (kind = ?) = ? group by relation"
     )
     if not path.exists():
         return {}
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            return dict(db.execute(least).fetchall())
+            return dict(db.execute(least, (TABLE, tables)).fetchall())
     except sqlite3.Error:
         return None
 

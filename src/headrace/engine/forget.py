@@ -24,8 +24,8 @@ def forget(
     ``begin``: the commit that the log begins behind; a sink that lacks earlier ones was left behind.
     ``live``: the feeds of views that are kept. Of these stays every delta after the frontier of the slowest sink, its
     first one too, whether or not a base holds it: contents at that sink's commit are the base without those.
-    ``needed``: view -> the least commit of its feed that consumer groups still need, of tables it is of no concern;
-    None: not known, they may need all there is.
+    ``needed``: view -> the least commit of its feed that consumer groups still need, of one that is gone it is of no
+    concern; None: not known, they may need all there is.
     """
     views = catalog.views()
     readers = [0] if needed is None else [least - 1 for name, least in needed.items() if name in views]

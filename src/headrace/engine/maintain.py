@@ -459,7 +459,7 @@ class Maintainer:
     def forget(self) -> None:
         """Steps, deltas and files that neither recovery, nor a sink, nor a reader needs."""
         live = {c.feed for c in self.views.values()} | {r.feed for r in self.failures.records.values()}
-        needs = needed(self.folder / GROUPS)
+        needs = needed(self.folder / GROUPS, tables=False)
         also = forget(self.catalog, self.number, self.durable.step, self.frontier, live, needs, self.reader.base.commit)
         with self.lock:
             for pinned in self.pins.values():

@@ -64,18 +64,17 @@ def holders(catalog: Catalog, wait_for: Collection[str] | None) -> list[Holder]:
     return found + [Holder(after, "the quarantine") for after in pending]
 
 
-def readers(log: Path, catalog: Catalog) -> list[Holder]:
+def readers(log: Path) -> list[Holder]:
     """Of each table what consumer groups with ``hold`` still need; of views that is not in the log."""
-    least = needed(log.parent / GROUPS)
+    least = needed(log.parent / GROUPS, tables=True)
     if least is None:
         return [Holder(0, "the consumer groups, whose file cannot be read")]
-    views = catalog.views().keys()
-    return [Holder(at - 1, f"the consumer groups of {name}") for name, at in least.items() if name not in views]
+    return [Holder(at - 1, f"the consumer groups of {name}") for name, at in least.items()]
 
 
 def planned(log: Path, catalog: Catalog, wanted: int, wait_for: Collection[str] | None) -> Plan:
     """What of the commits up to ``wanted`` may go: whole segments, and none that a holder needs."""
-    holder = min([*holders(catalog, wait_for), *readers(log, catalog)], key=lambda holder: holder.commit)
+    holder = min([*holders(catalog, wait_for), *readers(log)], key=lambda holder: holder.commit)
     commit = boundary(log, min(wanted, holder.commit))
     segments = tuple(s for s in LogReader(log).segments() if s.last <= commit and not s.active)
     return Plan(commit, wanted, segments, holder)

@@ -159,19 +159,21 @@ class ViewFeed:
                 entries.append(entry)
                 count += len(entry.changes)
                 if len(entries) >= most or count >= most_rows:
-                    return self._kept(steps[0], Part(entries, entry.commit))
+                    return self._kept(steps[0], commit, Part(entries, entry.commit))
             upto = step.upto
-        return self._kept(steps[0], Part(entries, upto))
+        return self._kept(steps[0], commit, Part(entries, upto))
 
     def at(self, commit: int, is_snapshot: bool) -> Entry:
         record = self.record
+        if commit < (record.created_commit if is_snapshot else record.created_commit + 1):
+            raise NotKept
         if is_snapshot:
             return self._contents(record, commit)
         step = self._steps(commit - 1)[0]
         found = [entry for entry in self._entries(record, step, commit - 1) if entry.commit == commit]
         if not found:
             raise NotKept
-        return self._kept(step, found[0])
+        return self._kept(step, commit - 1, found[0])
 
     def _steps(self, after: int) -> list[StepRecord]:
         """The published steps with commits after that one, without a gap before them."""
@@ -204,9 +206,11 @@ class ViewFeed:
     def _wanted(self, record: ViewRecord, rows: pa.Table) -> pa.Table:
         return rows if self.keep is None else taken(self.keep, record.schema, rows)
 
-    def _kept(self, first: StepRecord, read: T) -> T:
-        """What was read, if the first step of it is there still: then nothing of it was missing."""
-        if not any(step.number == first.number for step in self.catalog.steps(first.number - 1)[:1]):
+    def _kept(self, first: StepRecord, after: int, read: T) -> T:
+        """What was read after that commit, if the first step of it is there still: then nothing of it was missing. A
+        view that was dropped and made again has the version of the one before, and its contents came by no step."""
+        there = any(step.number == first.number for step in self.catalog.steps(first.number - 1)[:1])
+        if not there or after < self.record.created_commit:
             raise NotKept
         return read
 

@@ -158,7 +158,7 @@ class Groups:
             except NotKept:
                 if group.kind == TABLE:
                     raise _gone(group, feed) from None
-                self._opened().begin_anew(group, feed.relation, feed.version, feed.end)
+                self._opened().begin_anew(group, feed.relation, feed.version, feed.end, self._clock_us())
 
     def ack(self, name: str, *ids: str) -> int:
         """These deliveries are done with, durably; how many were not yet.
@@ -270,29 +270,37 @@ class Groups:
             leased = store.lease_new(group, list(by_commit), part.upto, consumer, self._clock_us())
             return [_delivery(row, by_commit[row.commit]) for row in leased] or None
         if part.upto - group.read >= SKIPPED:
-            store.advance(group.name, group.read, part.upto)
+            store.advance(group, part.upto)
         return []
 
     def _bury(self, group: Group) -> None:
-        """What was delivered often enough becomes a dead letter, with all that it holds."""
+        """What was delivered often enough becomes a dead letter, with all that it holds; where the view or the query is
+        away, once it is there again."""
         store, now_us = self._opened(), self._clock_us()
-        for row in store.dying(group.name, now_us):
+        if not (dying := store.dying(group.name, now_us)):
+            return
+        try:
+            feed = self._feed(group.kind, group.follows)
+            version = feed.version
+        except HeadraceError:
+            return
+        for row in dying:
             reason = row.reason if not row.leased and row.reason else TOLD.format(row.attempt)
             try:
-                feed = self._feed(group.kind, group.follows)
-                if row.payload is None and feed.version != group.version:
+                if row.payload is None and version != group.version:
                     raise NotKept
                 entry = _kept(row) or feed.at(row.commit, row.snapshot)
                 payload = orjson.dumps(_entry_dict(entry))
             except NotKept:
                 payload = orjson.dumps({"changes": None})
-            store.bury(group.name, row, reason, payload, now_us)
+            store.bury(group, row, reason, payload, now_us)
 
     def _shown(self, group: Group) -> dict[str, Any]:
         store, problem, end = self._opened(), "", group.read
         try:
             self._bury(group)
-            end = self._feed(group.kind, group.follows).end
+            feed = self._feed(group.kind, group.follows)
+            end, _ = feed.end, feed.version  # which a view that is gone has not
         except HeadraceError as error:  # the view is gone, say, or the query
             problem = error.what
         now_us, rows = self._clock_us(), store.open(group.name)

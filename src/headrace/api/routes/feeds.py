@@ -11,7 +11,6 @@ from headrace.api import feed as fed
 from headrace.api.project import Served, served
 from headrace.api.shapes import feeds as shapes
 from headrace.api.who import Asking, asking
-from headrace.catalog import searches
 from headrace.model.moment import HINT
 
 router = APIRouter(tags=["feeds"])
@@ -23,13 +22,12 @@ Who = Annotated[Asking, Depends(asking)]
     "/feeds", responses={200: {"model": list[shapes.Feed]}}, summary="Every table and view, and every stored query"
 )
 def feeds(who: Who, project: Project) -> Response:
-    """A stored query of a relation's name is not here: the name means the relation."""
-    relations = project.questions.relations()
+    """A stored query of a relation's name is not here: the name means the relation, for those who may know of it."""
+    relations = [relation for relation in project.questions.relations() if who.reaches(relation.name)]
     names = {relation.name.lower() for relation in relations}
-    queries, _ = searches.StoredQueries(project.path).read()
-    others = [query for query in queries.values() if query.name.lower() not in names]
+    others = [query for query in project.stored.read([])[0].values() if query.name.lower() not in names]
     return answers.json(
-        [{"name": r.name, "kind": r.kind, "view": None} for r in relations if who.reaches(r.name)]
+        [{"name": r.name, "kind": r.kind, "view": None} for r in relations]
         + [{"name": q.name, "kind": "query", "view": q.view} for q in others if who.reaches(q.view)]
     )
 

@@ -70,7 +70,7 @@ def add(who: Who, project: Project, new: New) -> Response:
 def change(who: Who, project: Project, query: str, words: Words) -> Response:
     from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
 
-    before = feed.known(who, project.path, query)
+    before = feed.known(who, project, query)
     who.require(words.view)
     changed = checked(project.path, StoredQuery(before.name, words.view, words.query))
     with who.doing(changed.view, {"query": changed.name}):
@@ -80,7 +80,7 @@ def change(who: Who, project: Project, query: str, words: Words) -> Response:
 
 @router.delete("/queries/{query}", responses={200: {"model": shapes.Removed}}, summary="Remove one")
 def remove(who: Who, project: Project, query: str) -> Response:
-    gone = feed.known(who, project.path, query)
+    gone = feed.known(who, project, query)
     with who.doing(gone.view or None, {"query": gone.name}):
         searches.remove(project.path, gone.name)
     return answers.json({"removed": gone.name})
@@ -96,7 +96,7 @@ def matches(
 ) -> Response:
     from headrace.serve.search import watched
 
-    feed.known(who, project.path, query)
+    feed.known(who, project, query)
     stored = searches.find(project.path, query)
     relation = project.questions.described(stored.view)
     deadline = Deadline.after(few.seconds(project.questions))
@@ -127,7 +127,7 @@ def transactions(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
 ) -> Response:
     """By the query as it is now, of the view's steps that are kept."""
-    found = feed.of_query(project.path, feed.known(who, project.path, query))
+    found = feed.of_query(project.path, feed.known(who, project, query))
     return feed.transactions(who, project, found, feed.Asked(before, at, limit, after))
 
 
@@ -151,7 +151,7 @@ def follow(
     from headrace.serve.search.matching import Matched
     from headrace.serve.search.stored import checked  # loads tantivy, if it is installed
 
-    stored = feed.known(who, project.path, query)
+    stored = feed.known(who, project, query)
     found = checked(project.path, stored)
     commit, _, mark = (last_event_id or after or "").partition("-")
     had = changes.place(commit) if commit or mark else None
@@ -172,7 +172,7 @@ async def _followed(
     from headrace.serve.search.matching import Matched
 
     def now() -> StoredQuery | None:
-        return searches.StoredQueries(project.path).read()[0].get(stored.name)
+        return project.stored.read([])[0].get(stored.name)
 
     def is_over() -> bool:
         return now() != written or not who.still(stored.view)
