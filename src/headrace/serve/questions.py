@@ -170,11 +170,11 @@ class Questions:
         names = sorted(relation.name for relation in known)
         raise HeadraceError("view.unknown", f"there is no view or table '{name}'", next=nearest(name, names))
 
-    def bring(self, name: str) -> None:
+    def bring(self, name: str, deadline: Deadline = NEVER) -> None:
         """Have a relation in memory, with most of what came while it was read. Raises what ``Mirror.moment`` does."""
         relation = self.described(name)
         for _ in range(ROUNDS):
-            _moment(self.mirror, [relation], None, NEVER)
+            _moment(self.mirror, [relation], None, deadline)
             if not self.mirror.far(*_by_kind([relation])):
                 return
 
