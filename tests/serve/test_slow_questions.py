@@ -295,7 +295,7 @@ def test_what_comes_while_a_relation_is_read_keeps_nobody_waiting(shop: Shop, qu
 def test_what_fails_before_a_question_is_begun_is_told_to_who_asked(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A system that has no room for another process, and a disk that cannot be read, end no process that answers."""
+    """No room for another process or file, and a disk that cannot be read, end no process that answers."""
     failing = tmp_path / "failing"
     (tmp_path / "sitecustomize.py").write_text(FAULTS.format(failing=str(failing)))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -309,6 +309,11 @@ def test_what_fails_before_a_question_is_begun_is_told_to_who_asked(
                     questions.ask(sql)
             failing.unlink()
             quick(questions)
+        most = answering.rlimit(psutil.RLIMIT_NOFILE)
+        answering.rlimit(psutil.RLIMIT_NOFILE, (3, most[1]))  # so it cannot be given a question either
+        assert error_of(lambda: questions.ask(SUM)).code == "query.memory"
+        answering.rlimit(psutil.RLIMIT_NOFILE, most)
+        quick(questions)
         assert shop.answering == answering
         files = answering.num_fds()
         shop.fill("large")
