@@ -42,7 +42,7 @@ class _Coming:
 
 
 class Line:
-    """Its own process's alone. ``waiting``: longest for what they want first; ``coming``: by the stream on which its end is told."""
+    """Its own process's alone. ``waiting``: longest for what it wants first; ``coming``: by the stream of its end."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
