@@ -6,6 +6,7 @@ Method: what `headrace up` serves, over a view published by hand; psql, psycopg 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -14,7 +15,7 @@ import stat
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import psycopg
 import pytest
 from cryptography.x509 import load_pem_x509_certificate
 from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
 
 import headrace
 from alert_receivers import certified
@@ -159,6 +161,32 @@ def test_handshakes_that_are_not_ended_are_few(tmp_path: Path, folder: Path) -> 
             beyond.settimeout(5)
             assert beyond.recv(1) == b"S"
         assert psql(port, "127.0.0.1", folder, sslmode="require") == ("7|70", "")
+
+
+def test_where_all_are_answered_a_handshake_ends_at_once(tmp_path: Path) -> None:
+    files, app = tls.files(tmp_path, tmp_path, PsqlSettings(tls=True), "api"), FastAPI()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"7"
+        await asyncio.Event().wait()
+
+    app.get("/")(lambda: StreamingResponse(endless()))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        served_by = ServerThread(app, listener, encrypted=files, connections=2)
+        try:
+            with contextlib.ExitStack() as held:
+                streams = list[Iterator[bytes]]()  # one that is let go ends its connection
+                for _ in range(2):
+                    client = held.enter_context(httpx.Client(verify=False))
+                    answer = held.enter_context(client.stream("GET", f"https://127.0.0.1:{served_by.port}/"))
+                    streams.append(answer.iter_raw())
+                    assert next(streams[-1]) == b"7"
+                for _ in range(3):
+                    line = held.enter_context(socket.create_connection(("127.0.0.1", served_by.port), 5))
+                    with contextlib.suppress(ConnectionResetError):
+                        assert line.recv(1) == b""  # before the time of a handshake is over
+        finally:
+            served_by.close()
 
 
 def test_one_that_is_for_other_names_or_is_over_soon_is_made_anew(

@@ -30,14 +30,13 @@ STACKS_BYTES = 64 << 20  # of threads, beside what a question may use
 
 
 def begin(
-    work: Callable[[], Any], stream: socket.socket, others: Iterable[socket.socket] = (), seconds: float | None = None,
-    memory_bytes: int | None = None,
-) -> int:  # fmt: skip
+    work: Callable[[], Any], stream: socket.socket, others: Iterable[socket.socket] = (), seconds: float | None = None
+) -> int:
     """Do it in a process that answers on ``stream`` with what it gives or raises; the process's number.
 
     It ends at once when the other end of the stream does. To be called where no other thread is at work: the process
     begins as a copy of this one. ``others``: streams of this process alone, whose other ends are to see when it ends.
-    ``seconds``, ``memory_bytes``: its hard ends, None: it has none.
+    ``seconds``: its hard end, None: it has none. That of its memory it sets itself, see ``bind``.
     """
     number = os.fork()
     if number:
@@ -49,15 +48,23 @@ def begin(
         if seconds is not None:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + GRACE_S)
-        if memory_bytes is not None:
-            most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
-            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         _end_with(stream)
         done = _done(work)
         signal.signal(signal.SIGIO, signal.SIG_IGN)  # which says as well that there is room for more of the answer
         tell(stream, done)
     finally:
         os._exit(0)
+
+
+def bind(memory_bytes: int) -> None:
+    """Have this process take no more memory than so much beside what it has."""
+    most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def is_bound(number: int) -> bool:
+    """Whether a process that was copied from this one has set the end of its memory."""
+    return resource.prlimit(number, resource.RLIMIT_DATA) != resource.getrlimit(resource.RLIMIT_DATA)
 
 
 def answer(stream: socket.socket, end: float) -> Any:

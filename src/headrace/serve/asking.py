@@ -136,7 +136,7 @@ class _Running:
     more."""
 
     def __init__(self) -> None:
-        self._begun: dict[int, tuple[Ground, int]] = {}  # bytes of each when it began: they are those of this process
+        self._begun: dict[int, tuple[Ground, int]] = {}  # bytes of each before it used any: of this process, or a past
 
     def begun(self, number: int, ground: Ground) -> None:
         self._begun[number] = ground, _own(number)
@@ -146,6 +146,8 @@ class _Running:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                 self._begun.pop(ended, None)
+        for number in [number for number in self._begun if not apart.is_bound(number)]:  # it reads a past still
+            self.begun(number, self._begun[number][0])
         taken = {number: _own(number) - before for number, (_, before) in self._begun.items()}
         together = Counter[Ground]()
         for number, (ground, _) in self._begun.items():
@@ -170,7 +172,7 @@ def _own(number: int) -> int:
 def main() -> None:
     from headrace.serve.line import Line
     from headrace.serve.mirror import Mirror
-    from headrace.serve.questions import Begun, Questions
+    from headrace.serve.questions import Questions
 
     (folder,) = sys.argv[1:]
     pa.set_cpu_count(1)
@@ -178,28 +180,27 @@ def main() -> None:
     questions, running = Questions(Mirror(Path(folder))), _Running()
     line = Line(questions)
 
-    def go_on(begun: Begun, stream: socket.socket) -> None:
-        with stream:
-            try:
-                running.begun(questions.go_on(begun, stream, line.streams), begun.asked.ground)
-            except Exception as error:
-                apart.tell(stream, error)
+    def go_on(asked: Asked, stream: socket.socket) -> None:
+        """Have it answered on a stream, once all is at hand that it takes long to read."""
+        try:
+            begun = questions.begun(asked)
+            if wanted := set(questions.far(begun)):
+                line.put(asked, stream, wanted)
+                return
+            running.begun(questions.go_on(begun, stream, line.streams), asked.ground)
+        except Exception as error:
+            apart.tell(stream, error)
+        stream.close()
 
     def come(stream: socket.socket) -> None:
         try:
             with stream.makefile("rb") as lines:
-                begun = questions.begun(pickle.load(lines))
-            wanted = set(questions.far(begun))
-        except (OSError, EOFError):  # it has left
-            stream.close()
-        except Exception as error:
+                asked = pickle.load(lines)
+        except Exception as error:  # it has left, and hears nothing
             with stream:
                 apart.tell(stream, error)
         else:
-            if wanted:
-                line.put(begun, stream, wanted)
-            else:
-                go_on(begun, stream)
+            go_on(asked, stream)
 
     looked, busy = 0.0, False
     while True:
@@ -208,14 +209,15 @@ def main() -> None:
             if stream is not control:
                 line.come(stream)
                 continue
-            _, found, _, _ = socket.recv_fds(control, 1, 1)
-            if not found:
+            said, found, _, _ = socket.recv_fds(control, 1, 1)
+            if not said:
                 running.end()
                 return
-            come(socket.socket(fileno=found[0]))
+            for number in found:  # none where this process may open no more: who asks sees that it is ended
+                come(socket.socket(fileno=number))
             busy = True
         while (waiting := line.ready()) is not None:
-            go_on(waiting.begun, waiting.stream)
+            go_on(waiting.asked, waiting.stream)
         if time.monotonic() - looked >= LOOK_S:
             looked, busy = time.monotonic(), running.look() or bool(line)
 

@@ -33,6 +33,7 @@ from headrace.state.run import open_run
 IDLE_S = 600.0  # what nobody has asked for so long is let go
 ROWS_AT_HAND = 1_000  # are brought forward by who may not be kept waiting
 ROWS_SOON = 20_000  # are read in milliseconds
+HELD_PART = 32  # to bring forward a smaller part of what is held costs less than to copy all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,12 @@ class Mirror:
         for name in tables:
             if name in relations:
                 rows[name] = _rows_of_table(self._project, relations[name], commit, self._held.get(name))
-        return [name for name, count in rows.items() if count > ROWS_SOON]
+        return [name for name, count in rows.items() if count > max(ROWS_SOON, self._kept(name) // HELD_PART)]
+
+    def _kept(self, name: str) -> int:
+        """Rows of a relation in memory, those that are gone among them."""
+        held = self._held.get(name)
+        return sum(len(part.weights) for part in held.contents.parts) if held is not None else 0
 
     def let_go(self) -> None:
         """Close the catalogue until it is needed: what SQLite has open is not for a copy of this process."""

@@ -50,6 +50,7 @@ TIMES = {
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 NUMBERS = (*WHOLE, "float", "double", "decimal")
 THREADS = 2  # of DuckDB's for one question
+ROUNDS = 5  # of reading what has come while a relation was read: each time there is less, or there always is too much
 PARTS_S = 5.0  # for all parts of a view that are taken at once: the steps after it wait meanwhile
 _ROWS = "headrace_rows_"  # what a relation's rows are registered as
 
@@ -170,8 +171,12 @@ class Questions:
         raise HeadraceError("view.unknown", f"there is no view or table '{name}'", next=nearest(name, names))
 
     def bring(self, name: str, deadline: Deadline = NEVER) -> None:
-        """Have a relation in memory. Raises what ``Mirror.moment`` does."""
-        _moment(self.mirror, [self.described(name)], None, deadline)
+        """Have a relation in memory, with most of what came while it was read. Raises what ``Mirror.moment`` does."""
+        relation = self.described(name)
+        for _ in range(ROUNDS):
+            _moment(self.mirror, [relation], None, deadline)
+            if not self.mirror.far(*_by_kind([relation])):
+                return
 
     def row(self, name: str, key: Mapping[str, Any], at: int | None = None, deadline: Deadline = NEVER) -> Answer:
         """The row with this key; none: an empty table. Raises ``query.filter``, ``query.timeout``, ``view.unknown``,
@@ -283,7 +288,7 @@ class Questions:
     def go_on(self, begun: Begun, stream: socket.socket, others: Iterable[socket.socket] = ()) -> int:
         """Have it answered on the stream, see ``apart.begin``. Raises what ``Mirror.moment`` does.
 
-        The past is read in its own process, and so has the ends of its time and of its memory.
+        The past is read in its own process, and so has the end of its time; that of its memory begins behind.
         """
         asked, connection = begun.asked, begun.connection
         now = None if self._is_past(asked) else _moment(self.mirror, begun.reads, None, asked.deadline)
@@ -294,12 +299,13 @@ class Questions:
 
         def answer() -> Answered:
             moment = now or _moment(self.mirror, begun.reads, asked.at, asked.deadline)
+            apart.bind(asked.ground.bytes)
             locked(connection, THREADS)
             for name, contents in moment.contents.items():
                 define(connection, name, contents, f"{_ROWS}{name}")
             return Answered(moment.commit, dict(moment.stale), asked.answer(connection))
 
-        return apart.begin(answer, stream, others, asked.deadline.left, asked.ground.bytes)
+        return apart.begin(answer, stream, others, asked.deadline.left)
 
     def _is_past(self, asked: Asked) -> bool:
         return asked.at is not None and asked.at != self.mirror.newest()

@@ -24,6 +24,19 @@ def sound(files: Iterable[File], view: str = "") -> list[str]:
     return [_once(path, sums, view) for path, sums in files]
 
 
+def known() -> list[str]:
+    """The files that this process has checked, for ``take``."""
+    return list(_known)
+
+
+def take(paths: Iterable[str]) -> None:
+    """Have files as checked: by this process, or by a copy of it."""
+    for path in paths:
+        _known[path] = None
+    while len(_known) > KNOWN_MAX:
+        _known.popitem(last=False)
+
+
 def sound_now(files: Iterable[File], view: str = "") -> None:
     """As ``sound``, also of files that were checked before: a disk may forget."""
     for path, sums in files:
@@ -32,9 +45,7 @@ def sound_now(files: Iterable[File], view: str = "") -> None:
 
 def _once(path: str, sums: str, view: str) -> str:
     if path not in _known and _check(path, sums, view):
-        _known[path] = None
-        while len(_known) > KNOWN_MAX:
-            _known.popitem(last=False)
+        take([path])
     return path
 
 

@@ -80,5 +80,5 @@ class Loop(asyncio.SelectorEventLoop):
         self, rawsock: socket.socket, protocol: Connection, sslcontext: Any, waiter: asyncio.Future[None], **named: Any
     ) -> asyncio.Transport:  # fmt: skip
         made: asyncio.Transport = super()._make_ssl_transport(rawsock, protocol, sslcontext, waiter, **named)  # type: ignore[misc]
-        protocol.shakes(made, waiter)
+        self.call_soon(protocol.shakes, made, waiter)  # behind what begins the handshake: only then can it be ended
         return made
