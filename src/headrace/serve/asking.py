@@ -176,6 +176,7 @@ def main() -> None:
 
     (folder,) = sys.argv[1:]
     pa.set_cpu_count(1)
+    pa.array([0])  # which has pyarrow load pandas: once, and not in each copy, nor while questions wait
     control = socket.socket(fileno=sys.stdin.fileno())
     questions, running = Questions(Mirror(Path(folder))), _Running()
     line = Line(questions)
