@@ -47,6 +47,13 @@ ANEW = (
     Figure("that to a step", "duckdb_to_step", "times"),
 )
 STEPS = (Figure("median step", "step_p50_ms", "ms"), Figure("99 of 100 steps", "step_p99_ms", "ms"))
+LEAVES = {
+    "python": "a stage that maps the log, as a step does",
+    "jvm": "Spark's scan of Parquet, handed to a stage",
+    "alone": "that scan, added up by Spark",
+    "stage": "a stage that reads nothing",
+    "job": "no stage",
+}
 LATENCY = (
     Figure("rate that was reached", "rate", "events a second"),
     Figure("append acknowledged to published, median", "p50_ms", "ms"),
@@ -426,11 +433,15 @@ WORKLOADS = (
         "A step's rows read in Python, and handed to it by the JVM, milliseconds",
         ("benchmarks.leaf",),
         ("--rows", "100", "100000", "--rounds", "5"),
-        (Figure("sums that are wrong", "wrong", most=0),),
-        ("rows", "plan", "ms"),
-        note="`python`, what a step does: a stage that maps the log; `jvm`: Spark's scan of Parquet handed to a stage; "
-        "`alone`: that scan without a stage; `stage`: one that reads nothing; `job`: none. What follows of it: "
-        "[0035](../decisions/0035-where-rows-enter.md).",
+        (
+            *(
+                Figure(f"{rows:,} rows, {label}", "ms", "ms", {"rows": rows, "plan": plan})
+                for rows in (100, 1_000_000)
+                for plan, label in LEAVES.items()
+            ),
+            Figure("sums that are wrong", "wrong", most=0),
+        ),
+        note="What follows of it: [0035](../decisions/0035-where-rows-enter.md).",
     ),
     Workload("log", "The log alone", ("benchmarks.log", "--rounds", "3")),
     Workload("recovery", "Opening a log of 10 GiB after a kill", ("benchmarks.recovery",)),
