@@ -24,6 +24,7 @@ import psutil
 import pyarrow as pa
 
 from benchmarks.bench import report
+from headrace.catalog.searches import StoredQueries
 from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
 from headrace.governance.access import Access
 from headrace.governance.roles import Role
@@ -82,9 +83,8 @@ def serve(folder: Path, port: multiprocessing.Queue[int]) -> None:
     questions, bells = Questions(Mirror(folder)), Bells()
     most = bounds(raise_limit(), 0)
     live = Live(folder, questions.mirror, bells.ring, most.readers)
-    project = Served(
-        folder, lambda verb, arguments, progress: {}, questions, live, bells, Gate(Access(folder / ".headrace"))
-    )
+    gate, stored = Gate(Access(folder / ".headrace")), StoredQueries(folder)
+    project = Served(folder, lambda verb, arguments, progress: {}, questions, live, bells, gate, stored)
     listener = listen("127.0.0.1", 0, "", code="api.port", next="", send_bytes=SEND_BYTES)
     port.put(ServerThread(make_app(project), listener, connections=most.connections).port)
     while True:
