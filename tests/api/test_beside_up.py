@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pyarrow as pa
 import pytest
 from contract import agreed
@@ -27,6 +28,7 @@ from pydantic import TypeAdapter
 
 from headrace.api.shapes import reads
 from headrace.api.shapes.lineage import ColumnLineage, Lineage
+from headrace.engine.session import YIELDING
 
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -148,6 +150,21 @@ def test_a_change_that_is_pushed_is_with_who_follows(running: Running) -> None:
             assert found["transactions"] == told, moment
         at = client.get(f"/views/idle_customers/rows?at={commit - 1}").json()
         assert 7 not in [each["id"] for each in at["rows"]]
+
+
+def test_spark_gives_way_to_who_answers_readers(running: Running) -> None:
+    with running.client() as client:
+        assert client.get("/views/revenue/rows").status_code == 200
+    nice = {
+        process.pid: os.getpriority(os.PRIO_PROCESS, process.pid) - os.getpriority(os.PRIO_PROCESS, 0)
+        for process in psutil.Process(running.process.pid).children(recursive=True)
+    }
+    java = next(pid for pid in nice if psutil.Process(pid).name() == "java")
+    spark = {java, *(each.pid for each in psutil.Process(java).children(recursive=True))}
+    assert len(spark) > 1, "it has no Python worker"
+    assert {nice[pid] for pid in spark & nice.keys()} == {YIELDING}
+    serving = [pid for pid in nice if "headrace.api.serving" in psutil.Process(pid).cmdline()]
+    assert [nice[pid] for pid in serving] == [0]
 
 
 def test_a_query_that_does_not_end_is_ended_by_either_engine_and_the_next_has_its_turn(running: Running) -> None:

@@ -79,7 +79,7 @@ def run(
     with lock.hold(project.path, "headrace up"), ControlServer(project.path, dispatcher.handle):
         place.take(project.path, as_copy=as_copy)
         on_event({"event": "starting", "text": "starting Spark"})
-        pipeline = (make or _pipeline)(project, on_event)
+        pipeline = make(project, on_event) if make else _pipeline(project, on_event, yielding=bool(beside))
         try:
             with ExitStack() as serving:
                 for each in beside:
@@ -136,7 +136,7 @@ def _all_live(status: dict[str, Any]) -> None:
         )
 
 
-def _pipeline(project: Project, on_event: Listener) -> PipelineLife:
+def _pipeline(project: Project, on_event: Listener, *, yielding: bool) -> PipelineLife:
     from headrace.engine.pipeline import Pipeline
 
-    return Pipeline(project, on_event=on_event)
+    return Pipeline(project, on_event=on_event, yielding=yielding)

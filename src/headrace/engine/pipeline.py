@@ -61,12 +61,14 @@ class Pipeline:
     ``groups``: the consumer groups; ``groups.subscribe(...)`` reads one.
     """
 
-    def __init__(self, project: Project, *, on_event: Progress | None = None, brief: bool = False) -> None:
+    def __init__(
+        self, project: Project, *, on_event: Progress | None = None, brief: bool = False, yielding: bool = False
+    ) -> None:
         self.project = project
         self.folder = project.path / snapshot.STATE
         self.tell = Heard(on_event)
         self.error: BaseException | None = None
-        self.recovered, self.brief = False, brief
+        self.recovered, self.brief, self.yielding = False, brief, yielding
         self.sources: dict[str, Source] = {}
         self.ingests: dict[str, Ingest] = {}
         self.delivers: dict[str, Deliver] = {}
@@ -113,7 +115,7 @@ class Pipeline:
         looking = look_at_state(self.catalog)
         self.log = LogWriter(self.folder / "log")
         self.clock = Clock(self.folder / "log")
-        self.spark = open_session(self.project.settings, brief=self.brief)
+        self.spark = open_session(self.project.settings, brief=self.brief, yielding=self.yielding)
         self.compiler = Compiler(self.spark, functions_of(self.project))
         self.maintainer = Maintainer(
             self.spark, self.folder, self.catalog, self.log, self.project.settings, self.tell,

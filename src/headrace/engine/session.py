@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from headrace.circuit.operators import REVISION
@@ -100,6 +104,9 @@ def java_options(*, brief: bool = False) -> str:
     )
 
 
+# Of the kernel's 20 degrees of politeness: a third of the time of one that has none, where both want all of it.
+YIELDING = 5
+
 # One process has no network to lose its executor over: a machine that slept must not be taken for one that died.
 LOCAL = {"spark.network.timeout": "30d", "spark.rpc.askTimeout": "120s", "spark.rpc.lookupTimeout": "120s"}
 
@@ -153,21 +160,35 @@ def _end_at_once(session: SparkSession) -> None:
     server.shutdown = begin
 
 
-def open_session(settings: Settings, *, brief: bool = False) -> SparkSession:
+def open_session(settings: Settings, *, brief: bool = False, yielding: bool = False) -> SparkSession:
     """The session of this process, made on first use; about 3 s for the JVM.
 
-    ``brief``: the process plans, or runs a few rows, and ends.
+    ``brief``: the process plans, or runs a few rows, and ends. ``yielding``: where processors are short, Spark's
+    processes give way to others, such as those that answer readers.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(settings.master).appName("headrace")
     local = LOCAL if settings.master.startswith("local") else {}
-    for key, value in {**PINNED, **local, **project_settings(settings)}.items():
-        builder = builder.config(key, value)
-    builder = builder.config("spark.driver.memory", settings.driver_memory)
-    builder = builder.config("spark.driver.extraJavaOptions", java_options(brief=brief))
+    conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName("headrace")
+    conf.setAll([*PINNED.items(), *local.items(), *project_settings(settings).items()])
+    conf.set("spark.driver.memory", settings.driver_memory)
+    conf.set("spark.driver.extraJavaOptions", java_options(brief=brief))
+    builder = SparkSession.builder.config(conf=conf)
     if SparkSession.getActiveSession() is not None:
         return _quick(builder.getOrCreate())
     with without_noise():
+        if yielding:
+            _launch_yielding(conf)
         return _quick(builder.getOrCreate())
+
+
+def _launch_yielding(conf: SparkConf) -> None:
+    """Begin the JVM in a thread of less priority, which it and its Python workers have from who began them."""
+    with ThreadPoolExecutor(1, initializer=_yield) as thread:
+        SparkContext._ensure_initialized(gateway=thread.submit(launch_gateway, conf).result())
+
+
+def _yield() -> None:
+    with contextlib.suppress(OSError):  # where threads have no priority of their own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), YIELDING)

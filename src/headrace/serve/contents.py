@@ -41,6 +41,8 @@ class Part:
         """(index of the hash, place) of each row that is there and has one of these hashes."""
         low = np.searchsorted(self.hashes, hashes, "left")
         count = np.searchsorted(self.hashes, hashes, "right") - low
+        if not count.any():
+            return low[:0], low[:0]
         index = np.repeat(np.arange(len(hashes)), count)
         places = self.places[np.arange(len(index)) - np.repeat(np.cumsum(count) - count - low, count)]
         there = self.weights[places] > 0
@@ -82,12 +84,13 @@ class Contents:
     def under(self, rows: pa.Table) -> pa.Table:
         """The rows with ``_w`` found by the same as one of ``rows``, and perhaps others whose hashes are the same."""
         hashes = np.unique(row_hashes([rows[name] for name in self.key or self.schema.names], rows.num_rows))
-        found = [self._empty()]
+        found = []
         for part in self.parts:
             _, places = part.probe(hashes)
-            taken = part.rows.take(pa.array(places)).append_column(WEIGHT, pa.array(part.weights[places]))
-            found.append(taken)
-        return pa.concat_tables(found)
+            if len(places):
+                taken = part.rows.take(pa.array(places)).append_column(WEIGHT, pa.array(part.weights[places]))
+                found.append(taken)
+        return pa.concat_tables(found) if found else self._empty()
 
     def find(self, key: Mapping[str, pa.Scalar]) -> pa.Table:
         """The rows with ``_w`` whose key columns have these values."""
