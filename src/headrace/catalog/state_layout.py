@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.model.errors import HeadraceError
 from headrace.model.version import VERSION
 
-STATE_LAYOUT = 3
+STATE_LAYOUT = 4
 NAME = "state layout"  # in the catalogue's table ``meta``: the number, and the version of Headrace that wrote it
 
 

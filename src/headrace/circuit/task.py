@@ -20,6 +20,7 @@ from pyspark import TaskContext
 
 from headrace.formats.types.arrow import from_arrow, to_arrow
 from headrace.state.phases import WRITE, timed
+from headrace.state.reference import SUFFIX, Reference, write
 from headrace.state.run import write_run
 
 PROPERTY = "headrace.step"
@@ -87,6 +88,14 @@ def keep(step: Step, name: str, table: pa.Table) -> str:
     file = f"{name}~{partition()}~{attempt()}~{table.num_rows}.arrow"
     path = Path(step.folder) / file
     write_run(path, table)
+    return os.fspath(path)
+
+
+@timed(WRITE)
+def keep_reference(step: Step, name: str, reference: Reference) -> str:
+    """As ``keep``, of rows that lie elsewhere."""
+    path = Path(step.folder) / f"{name}~{partition()}~{attempt()}~{reference.rows}{SUFFIX}"
+    write(path, reference)
     return os.fspath(path)
 
 

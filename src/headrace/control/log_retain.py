@@ -42,7 +42,10 @@ def alone(path: Path, arguments: Mapping[str, Any], progress: Progress) -> dict[
             if wanted is None:
                 wanted = retain.Ages(folder / "log").outlived(retention, time.time_ns() // 1000)
             plan = retain.planned(folder / "log", catalog, wanted, retention.wait_for)
-            done = not dry_run and bool(plan.segments) and retain.carry_out(folder, catalog, log, plan) is not None
-            return retain.told(plan, removed=done)
+            removed = False
+            if plan.segments and not dry_run:
+                retain.take_out(folder, catalog, plan)
+                removed = retain.carry_out(folder, catalog, log, plan) is not None
+            return retain.told(plan, removed=removed)
         finally:
             catalog.close()

@@ -29,7 +29,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.serve import snapshot
 from headrace.serve.past import BACK
 from headrace.state.rows import consolidate, difference
-from headrace.state.run import checksums, open_run, stored_run, write_run
+from headrace.state.run import checksums, open_run, rows_of, write_run
 
 INSTANT = "_i"
 STEPS_A_TASK = 4  # rows that a task of a first step has in memory at most, in large steps of the project
@@ -150,11 +150,6 @@ class Backfill:
         path = folder / f"base:{feed}~{number}~{time.time_ns()}~{rows.num_rows}.arrow"
         write_run(path, rows)
         return [str(path)], rows.num_rows
-
-
-def rows_of(path: str) -> int:
-    """The rows of a run; none of them is read."""
-    return int(stored_run(path).num_rows)
 
 
 def _arrangement(run: Path) -> str:

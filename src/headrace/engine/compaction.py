@@ -15,13 +15,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.catalog.store import Catalog
-from headrace.engine.backfill import rows_of, sync_names
+from headrace.engine.backfill import sync_names
 from headrace.engine.kept import MERGED
 from headrace.serve.snapshot import PART
 from headrace.serve.sound import File, sound
 from headrace.state.arrangement import Run, mergeable
 from headrace.state.rows import consolidate
-from headrace.state.run import checksums, copies, open_run, write_run
+from headrace.state.run import checksums, copies, open_run, rows_of, write_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.circuit.build import TABLE
-from headrace.engine.backfill import Bases, rows_of
+from headrace.engine.backfill import Bases
 from headrace.engine.compile import Compiled
 from headrace.engine.disk import refusal
 from headrace.engine.failures import Failed, Scene, message, unnamed
@@ -17,6 +17,7 @@ from headrace.engine.side_by_side import SideBySide
 from headrace.engine.step import CircuitFailed
 from headrace.engine.unroll import feeds_of
 from headrace.model.pace import TOLD_S, Pace
+from headrace.state.run import rows_of
 
 if TYPE_CHECKING:
     from headrace.engine.maintain import Maintainer

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,10 +17,12 @@ from typing import Any
 from headrace.catalog.synced import synced
 from headrace.engine.memory import give_back
 from headrace.serve.sound import sound, sound_now
+from headrace.state import reference
 from headrace.state.arrangement import MERGE_BYTES, Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
 from headrace.state.phases import MERGE, timed
-from headrace.state.run import STRETCH, checksums, is_sorted, stored_run, write_run
+from headrace.state.reference import is_reference
+from headrace.state.run import STRETCH, checksums, is_sorted, size_of, stored_run, write_run
 
 _log = logging.getLogger(__name__)
 MERGED = "merged"
@@ -70,13 +72,13 @@ class Kept:
         """Make the runs that a step's tasks wrote part of the state. A task run twice wrote equal runs: one counts."""
         chosen: dict[tuple[str, str], Path] = {}
         for path in sorted(files):
-            name, part, _attempt, _rows = path.name.removesuffix(".arrow").split("~")
+            name, part, _attempt, _rows = path.stem.split("~")
             chosen.setdefault((name, part), path)
         with self._lock:
             for (name, _part), path in sorted(chosen.items()):
-                rows = int(path.name.removesuffix(".arrow").rsplit("~", 1)[1])
+                rows = int(path.stem.rsplit("~", 1)[1])
                 if rows:
-                    self.runs.setdefault(name, []).append(Run(str(path), rows, path.stat().st_size))
+                    self.runs.setdefault(name, []).append(Run(str(path), rows, size_of(str(path))))
         self._needed.set()
 
     def heavy(self) -> bool:
@@ -191,12 +193,33 @@ class Kept:
                 self._combine(name, runs, start)
         return True
 
-    def _combine(self, name: str, runs: list[Run], start: int) -> Run:
-        """Replace ``runs[start:]`` by one run. Steps only append, so the place in the live list stays."""
+    def take_out_of(self, files: Collection[str]) -> bool:
+        """Write those rows that lie in files of these names into runs of their own; whether there were any.
+
+        The files are needed until the next checkpoint.
+        """
+        found = False
+        while (at := self._lying_in(files)) is not None:
+            found, (name, runs, start) = True, at
+            with self._large:
+                self._combine(name, runs, start, start + 1)
+        return found
+
+    def _lying_in(self, files: Collection[str]) -> tuple[str, list[Run], int] | None:
+        with self._lock:
+            for name, runs in self.runs.items():
+                for at, run in enumerate(runs):
+                    if is_reference(run.path) and reference.read(run.path).lies_in(files):
+                        return name, list(runs), at
+        return None
+
+    def _combine(self, name: str, runs: list[Run], start: int, stop: int | None = None) -> Run:
+        """Replace ``runs[start:stop]`` by one run. Steps only append, so the place in the live list stays."""
+        stop = len(runs) if stop is None else stop
         sound_now(
-            (run.path, self._synced.get(run.path, "")) for run in runs[start:]
+            (run.path, self._synced.get(run.path, "")) for run in runs[start:stop]
         )  # else damage would be signed anew
-        table = merge_runs([stored_run(run.path) for run in runs[start:]])
+        table = merge_runs([stored_run(run.path) for run in runs[start:stop]])
         folder = self.folder / MERGED
         folder.mkdir(exist_ok=True)
         path = folder / f"{name}~{os.getpid()}~{time.time_ns()}~{table.num_rows}.arrow"
@@ -211,8 +234,8 @@ class Kept:
         run = Run(str(path), table.num_rows, path.stat().st_size)
         with self._lock:
             now = self.runs.get(name, [])
-            if now[start : len(runs)] == runs[start:]:
-                self.runs[name] = now[:start] + ([run] if run.rows else []) + now[len(runs) :]
+            if now[start:stop] == runs[start:stop]:
+                self.runs[name] = now[:start] + ([run] if run.rows else []) + now[stop:]
             self._coming.discard(str(path))
         return run
 

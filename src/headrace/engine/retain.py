@@ -15,6 +15,7 @@ from headrace.catalog.groups import FILE as GROUPS
 from headrace.catalog.groups import needed
 from headrace.catalog.store import Catalog
 from headrace.engine import bases
+from headrace.engine.kept import Kept
 from headrace.log.append import LogWriter
 from headrace.log.base import Base, Part, PartsWriter
 from headrace.log.files import Files
@@ -43,6 +44,10 @@ class Plan:
     wanted: int
     segments: tuple[SegmentRef, ...]
     holder: Holder
+
+    @property
+    def names(self) -> set[str]:
+        return {segment.name for segment in self.segments}
 
     @property
     def bytes(self) -> int:
@@ -106,6 +111,21 @@ class Ages:
             frames = self._reader.frames(segment.first - 1, segment.last)
             self._newest[segment.name] = max(max(meta.committed_us) for _, meta in frames)
         return self._newest[segment.name]
+
+
+def take_out(folder: Path, catalog: Catalog, plan: Plan) -> None:
+    """While nothing runs: tables' rows that are kept in what the plan removes get files of their own."""
+    checkpoint = catalog.checkpoint()
+    if checkpoint is None:
+        return
+    step, runs = checkpoint
+    kept = Kept(folder / "state")
+    try:
+        kept.restore(runs)
+        if kept.take_out_of(plan.names):
+            catalog.put_checkpoint(step, kept.checkpoint())
+    finally:
+        kept.close()
 
 
 def carry_out(

@@ -128,6 +128,8 @@ class RetentionThread:
         pipeline = self._pipeline
         if not plan.segments:
             return None
+        if pipeline.maintainer.kept.take_out_of(plan.names):
+            pipeline.on_engine(pipeline.maintainer.checkpoint)
         base = retain.carry_out(pipeline.folder, pipeline.catalog, pipeline.log, plan, rest)
         if base is not None:
             pipeline.tell({

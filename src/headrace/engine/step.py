@@ -34,6 +34,7 @@ from headrace.engine.program import Circuit, Frames, Program
 from headrace.log.read import FrameRef, LogReader
 from headrace.state.arrangement import heavy
 from headrace.state.phases import PLANNING, phase, recorder
+from headrace.state.reference import SUFFIX
 from headrace.state.run import write_run
 
 PREPARED_MAX = 64
@@ -246,8 +247,8 @@ class Stepper:
         """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""
         for file in rows:
             result.outputs.append(Output(result.number, file.circuit, file.path, file.rows, file.sums))
-        for path in folder.glob("*.arrow"):
-            if path.name.startswith(OUTPUT):
+        for path in folder.iterdir():
+            if path.suffix not in (".arrow", SUFFIX) or path.name.startswith((OUTPUT, ".")):
                 continue
             (result.refused if path.name.startswith(REFUSED) else result.runs).append(path)
         result.tally.add(folder)

@@ -40,6 +40,16 @@ class FrameRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """``length`` bytes of a segment from ``offset`` on, whose CRC-32 is ``crc``: a stream of Arrow IPC."""
+
+    segment: str
+    offset: int
+    length: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentRef:
     """A segment file: its commits, its bytes in use, and whether it is the last one, to which the writer appends."""
 
@@ -141,6 +151,22 @@ class LogReader:
         has one schema; it changes where the relation's did.
         """
         return coalesced(self._batches(refs, relation, after, upto))
+
+    def places(self, refs: Iterable[FrameRef], relation: str, after: int, upto: int) -> list[Place] | None:
+        """Where the changes lie that ``read`` gives; None where those frames hold others too, or a base does.
+
+        No payload is read: ``read`` is what finds out whether one is sound.
+        """
+        found = []
+        for ref in refs:
+            if relation not in ref.rows or ref.last <= after or ref.first > upto:
+                continue
+            if ref.segment.endswith(PART_SUFFIX) or ref.first <= after or ref.last > upto:
+                return None
+            segment = self._segment(ref.segment)
+            entry = segment.meta(ref.offset, segment.head(ref.offset)).payloads[relation]
+            found.append(Place(ref.segment, ref.offset + entry.offset, entry.length, entry.crc))
+        return found
 
     def origins(self, after: int, upto: int) -> Iterator[tuple[int, TransactionOrigin]]:
         """Commit number and origin of every transaction in (after, upto]; the base's own is known too."""

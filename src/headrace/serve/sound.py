@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headrace.model.errors import HeadraceError
+from headrace.state import reference
+from headrace.state.reference import is_reference
 from headrace.state.run import damage
 
 KNOWN_MAX = 4096
@@ -57,12 +59,14 @@ def _check(path: str, sums: str, view: str) -> bool:
         found = damage(Path(path), sums)
     except FileNotFoundError:
         return False
-    if found:
-        raise HeadraceError(
-            "state.corrupt",
-            f"a file of view {view} is damaged" if view else "a file of kept state is damaged",
-            where=path,
-            why=f"{found}; the log is not concerned",
-            next=f"`headrace rebuild {view or '--all'}` makes it anew from the log; and check the disk",
-        )
-    return True
+    if not found:
+        if is_reference(path):
+            reference.check(path)
+        return True
+    raise HeadraceError(
+        "state.corrupt",
+        f"a file of view {view} is damaged" if view else "a file of kept state is damaged",
+        where=path,
+        why=f"{found}; the log is not concerned",
+        next=f"`headrace rebuild {view or '--all'}` makes it anew from the log; and check the disk",
+    )

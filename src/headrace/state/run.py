@@ -14,9 +14,11 @@ import pyarrow as pa
 from zlib_ng import zlib_ng
 
 from headrace.model.delivery import WEIGHT
-from headrace.model.errors import HeadraceError
+from headrace.state import reference
+from headrace.state.mapped import mapped
 from headrace.state.narrow import alike, formed, narrowed, widened
 from headrace.state.phases import MERGE, WRITE, passed, timed
+from headrace.state.reference import is_reference
 from headrace.state.rows import consolidate
 
 HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never decides equality
@@ -102,13 +104,25 @@ def _said(begin: int, end: int, now: str, then: str) -> str:
     return f"bytes {begin} to {end - 1} differ: their CRC-32 is {now}, written was {then or 'nothing there'}"
 
 
+def size_of(path: str) -> int:
+    """Bytes that the rows of a run take, wherever they lie."""
+    return reference.read(path).size if is_reference(path) else Path(path).stat().st_size
+
+
+def rows_of(path: str) -> int:
+    """How many rows a run has; none is read."""
+    return reference.read(path).rows if is_reference(path) else stored_run(path).num_rows
+
+
 def copies(path: str) -> int:
     """How many rows the weights of a file stand for: its footer says so, no row is read.
 
     Raises ``HeadraceError`` (state.missing).
     """
-    with _mapped(path) as mapped:
-        reader = pa.ipc.open_file(mapped)
+    if is_reference(path):
+        return reference.read(path).rows
+    with mapped(path) as file:
+        reader = pa.ipc.open_file(file)
         if reader.metadata is not None and _COPIES in reader.metadata:
             return int(reader.metadata[_COPIES])
         return int(column(reader.read_all(), WEIGHT).sum())
@@ -116,7 +130,7 @@ def copies(path: str) -> int:
 
 def is_sorted(path: str) -> bool:
     """Whether the rows of a run have hashes and are sorted by them: they are as they came else."""
-    return HASH in stored_run(path).column_names
+    return not is_reference(path) and HASH in stored_run(path).column_names
 
 
 def open_run(path: str) -> pa.Table:
@@ -135,21 +149,11 @@ def stored_run(path: str) -> pa.Table:
         with suppress(KeyError):  # another thread has just closed it
             _open.move_to_end(path)
         return known
-    table = pa.ipc.open_file(_mapped(path)).read_all()
+    table = reference.rows(path) if is_reference(path) else pa.ipc.open_file(mapped(path)).read_all()
     _open[path] = table
     while len(_open) > OPEN_RUNS:
         _open.popitem(last=False)
     return table
-
-
-def _mapped(path: str) -> pa.MemoryMappedFile:
-    try:
-        return pa.memory_map(path)
-    except FileNotFoundError as error:
-        raise HeadraceError(
-            "state.missing", "a run of kept state is missing", where=path, why="it was removed",
-            next="`headrace rebuild --all` makes it anew from the log",
-        ) from error  # fmt: skip
 
 
 def column(table: pa.Table, name: str) -> np.ndarray:

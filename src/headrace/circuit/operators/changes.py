@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from headrace.formats.types.arrow import to_arrow
 from headrace.model.schema import Relation
 from headrace.model.transaction import OPERATION, TRUNCATE, UNCHANGED
 from headrace.state.phases import LOG, pulled
+from headrace.state.reference import Piece
 from headrace.state.rows import canonical
 from headrace.state.run import HASH
 
@@ -28,8 +29,14 @@ COMMIT = "_c"
 SEQUENCE = "_q"  # bigint: the row's place among the relation's changes of the step
 BUCKET = "_b"  # int: the task a TRUNCATE is copied to; null for every other change
 
-# (step, relation) -> its changes in the step's range: `_c`, `_op`, maybe `_unchanged`, columns. Given by the engine.
-ReadRange = Callable[[Step, str], Iterator[pa.RecordBatch]]
+
+class ReadRange(Protocol):
+    """A relation's changes in the step's range of the log: `_c`, `_op`, maybe `_unchanged`, columns. Of the engine."""
+
+    def __call__(self, step: Step, relation: str) -> Iterator[pa.RecordBatch]: ...
+
+    def pieces(self, step: Step, relation: str) -> list[Piece] | None:
+        """Where they lie, for a reference from the step's folder; None where that cannot be said of them alone."""
 
 
 class ReadChanges:

@@ -47,22 +47,25 @@ class Multiset(Contents):
         self.hashed, self.only_added = hashed, only_added
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = gathered(pieces)
+        changes = [piece for piece in pieces if piece.num_rows]
+        self.as_it_came = self.only_added and not any(map(_take_away, changes))
+        if self.as_it_came:
+            yield from map(self.added, changes)
+            return
+        table = gathered(changes)
         if table is None:
             return
-        operations = column(table, OPERATION)
-        truncates = (operations == TRUNCATE).any()
-        self.as_it_came = self.only_added and not truncates and not (operations == DELETE).any()
-        if self.as_it_came:
-            rows = table.select(self.names).append_column(WEIGHT, pa.array(np.ones(table.num_rows, np.int64)))
-            yield from batches(rows.append_column(INSTANT, table[INSTANT]))
-            return
+        truncates = (column(table, OPERATION) == TRUNCATE).any()
         table = self.with_hash(table)
         signed, refused = self.truncated(table) if truncates else self.possible(table, None)
         self.set_aside(refused)
         delta = signed.select([*self.names, WEIGHT, INSTANT])
         yield from batches(consolidate(delta) if (column(signed, WEIGHT) < 0).any() else delta)
         keep(current(), self.name, merge([signed.select([HASH, WEIGHT, *self.names])]))
+
+    def added(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        ones = pa.array(np.ones(changes.num_rows, np.int64))
+        return changes.select(self.names).append_column(WEIGHT, ones).append_column(INSTANT, changes[INSTANT])
 
     def with_hash(self, table: pa.Table) -> pa.Table:
         if HASH in table.column_names:
@@ -121,6 +124,12 @@ class Multiset(Contents):
         refused = _below_zero(start, weights, firsts)
         signed = table.append_column(WEIGHT, pa.array(weights))
         return signed.filter(pa.array(~refused)), table.filter(pa.array(refused))
+
+
+def _take_away(changes: pa.RecordBatch) -> bool:
+    """Whether some of the changes are not rows that come."""
+    operations = changes[OPERATION].to_numpy()
+    return bool(((operations == TRUNCATE) | (operations == DELETE)).any())
 
 
 def _between(rows: pa.Table, after: int, before: int | None) -> pa.Table:

@@ -38,6 +38,11 @@ class Publish:
     def __init__(self, circuit: str, *, durable: bool, consolidated: bool = False, stateless: bool = False) -> None:
         self.circuit, self.durable, self.consolidated, self.stateless = circuit, durable, consolidated, stateless
 
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return OUTPUT + self.circuit.replace("/", "_")
+
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
         if table is None:
@@ -51,7 +56,7 @@ class Publish:
         if table.num_rows == 0:
             return
         with phase(PUBLISH):
-            path = keep(current(), OUTPUT + self.circuit.replace("/", "_"), table)
+            path = keep(current(), self.name, table)
             sums = checksums(Path(path), sync=self.durable) if self.durable else ""
         yield told([Written(self.circuit, path, table.num_rows, sums)])
 

@@ -6,24 +6,28 @@ A narrow step does all of it in one Python stage, as far as the key can be hashe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headrace.circuit.flow import CHANGE, Flow, kept
 from headrace.circuit.hashing import group_hash, key_hash
-from headrace.circuit.operators.changes import by_task, changes
+from headrace.circuit.operators.changes import ReadRange, by_task, changes
 from headrace.circuit.operators.multiset import Multiset
 from headrace.circuit.operators.publish import Publish
 from headrace.circuit.operators.upsert import Upsert
-from headrace.circuit.task import current, keep_too
-from headrace.circuit.written import COLUMNS, files_of
+from headrace.circuit.task import current, keep_reference, keep_too
+from headrace.circuit.written import COLUMNS, Written, files_of, told
 from headrace.model.schema import Relation
+from headrace.state.phases import PUBLISH, phase
+from headrace.state.reference import Reference
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
     from headrace.circuit.work import Operator
+
+LEAST_BYTES = 1 << 20  # of rows that stay in the log: fewer are soon merged, which is to read them where they lie
 
 
 def circuit(builder: Builder, relation: Relation) -> Flow:
@@ -31,29 +35,50 @@ def circuit(builder: Builder, relation: Relation) -> Flow:
     with builder.operator(f"{'upsert' if relation.key else 'multiset'} {relation.name}", relation.name) as operator:
         delta, stage = _delta(builder, relation, operator)
         delta = builder.counted(delta, operator.key)
-    return delta.then(PublishTable(builder.circuit, stage), COLUMNS)
+    read = None if builder.shape.wide else builder.read_range  # a task has but some of the rows
+    return delta.then(PublishTable(builder.circuit, stage, relation, read), COLUMNS)
 
 
 class PublishTable(Publish):
     """Writes a table's delta, and makes it what is kept of the step where that is the same.
 
-    A table that begins has no reader of a delta: views begin with all of its contents.
+    A table that begins has no reader of a delta: views begin with all of its contents. ``read``: rows that are as they
+    came stay where it finds them, where they are many; None: they do not.
     """
 
-    def __init__(self, circuit: str, contents: Multiset | Upsert) -> None:
+    def __init__(self, circuit: str, contents: Multiset | Upsert, relation: Relation, read: ReadRange | None) -> None:
         super().__init__(circuit, durable=False, consolidated=True)
-        self.contents = contents
+        self.contents, self.relation, self.read = contents, relation, read
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if current().whole and not isinstance(self.contents, Multiset):
+        if isinstance(self.contents, Multiset):
+            rows = [piece for piece in pieces if piece.num_rows]
+            if self.contents.as_it_came:
+                for written in self.referred(rows) or super().__call__(rows):
+                    for file in files_of(written):
+                        keep_too(self.contents.name, file.path)
+                    yield written
+                return
+            yield from super().__call__(rows)
+        elif current().whole:
             for _ in pieces:
                 pass
-            return
-        for written in super().__call__(pieces):
-            if isinstance(self.contents, Multiset) and self.contents.as_it_came:
-                for file in files_of(written):
-                    keep_too(self.contents.name, file.path)
-            yield written
+        else:
+            yield from super().__call__(pieces)
+
+    def referred(self, rows: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """What tells of a file that says where in the log these rows lie; nothing where they are to be written."""
+        step = current()
+        if self.read is None or step.instants == "each" or sum(piece.nbytes for piece in rows) < LEAST_BYTES:
+            return []
+        pieces = self.read.pieces(step, self.relation.name)
+        if not pieces:
+            return []
+        columns = [(column.name, column.type) for column in self.relation.columns]
+        reference = Reference(columns, pieces, sum(piece.num_rows for piece in rows))
+        with phase(PUBLISH):
+            path = keep_reference(step, self.name, reference)
+        return [told([Written(self.circuit, path, reference.rows, "")])]
 
 
 def _delta(builder: Builder, relation: Relation, operator: Operator) -> tuple[Flow, Multiset | Upsert]:
