@@ -17,6 +17,7 @@ import pytest
 
 from headrace.catalog.store import Catalog, StepShape
 from headrace.engine import retention
+from headrace.engine.kept import Kept
 from headrace.engine.retention import RetentionThread
 from headrace.governance.audit import AuditLog, Event
 from headrace.log.append import LogWriter
@@ -44,6 +45,7 @@ class Running:
         self.log = LogWriter(folder / "log", segment_bytes=SEGMENT)
         self.tell = self.told.append
         self.project = SimpleNamespace(settings=SimpleNamespace(retention=Retention(), audit=AuditRetention()))
+        self.maintainer = SimpleNamespace(kept=Kept(folder / "state"))
         self.delivers = dict[str, Any]()
         self.thread = RetentionThread(cast(Any, self))
 

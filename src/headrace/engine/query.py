@@ -44,37 +44,39 @@ def query(
     names = [*pipeline.catalog.relations(), *pipeline.catalog.views()]
     batch = Batch(pipeline.spark, functions=functions_of(pipeline.project))
     admitted = admit(batch.catalyst, text, names)
-    (ticket, commit, files), tables, views = pipeline.on_engine(
-        lambda: (
-            pipeline.maintainer.pin(list(admitted.relations)), pipeline.catalog.relations(), pipeline.catalog.views(),
-        )
-    )  # fmt: skip
-    try:
-        offered = {name: tables[name][1] for name in admitted.relations if name in tables}
-        for name in admitted.relations:
-            if name not in offered and name not in views:
-                raise HeadraceError("sql.unknown_relation", f"the view or table '{name}' was dropped", next="ask again")
-        read = {name: views[name] for name in admitted.relations if name not in offered}
-        stale = {name: view.reason for name, view in read.items() if view.state != "live"}
-        with (
-            _turn(pipeline.batch_lock, allowed, end),
-            pipeline.log.held(),
-            bounded(batch.spark, allowed, end, still_wanted),
-        ):
+    with pipeline.log.held():  # where rows of tables lie that are pinned
+        (ticket, commit, files), tables, views = pipeline.on_engine(
+            lambda: (
+                pipeline.maintainer.pin(list(admitted.relations)), pipeline.catalog.relations(), pipeline.catalog.views(),
+            )
+        )  # fmt: skip
+        try:
+            offered = {name: tables[name][1] for name in admitted.relations if name in tables}
             for name in admitted.relations:
-                columns = offered[name].columns if name in offered else read[name].schema.columns
-                if name in offered and not files[name]:
-                    frame = table_contents(batch.spark, pipeline.folder / "log", offered[name], commit)
-                else:
-                    frame = kept_rows(batch.spark, files[name], columns)
-                batch.register(name, frame, columns)
-            return Found(commit, batch.run(text), stale)
-    except HeadraceError:
-        raise
-    except Exception as error:
-        raise analysis_error(error, "") from error
-    finally:
-        pipeline.on_engine(lambda: pipeline.maintainer.unpin(ticket))
+                if name not in offered and name not in views:
+                    raise HeadraceError(
+                        "sql.unknown_relation", f"the view or table '{name}' was dropped", next="ask again"
+                    )
+            read = {name: views[name] for name in admitted.relations if name not in offered}
+            stale = {name: view.reason for name, view in read.items() if view.state != "live"}
+            with (
+                _turn(pipeline.batch_lock, allowed, end),
+                bounded(batch.spark, allowed, end, still_wanted),
+            ):
+                for name in admitted.relations:
+                    columns = offered[name].columns if name in offered else read[name].schema.columns
+                    if name in offered and not files[name]:
+                        frame = table_contents(batch.spark, pipeline.folder / "log", offered[name], commit)
+                    else:
+                        frame = kept_rows(batch.spark, files[name], columns)
+                    batch.register(name, frame, columns)
+                return Found(commit, batch.run(text), stale)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            raise analysis_error(error, "") from error
+        finally:
+            pipeline.on_engine(lambda: pipeline.maintainer.unpin(ticket))
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class PublishTable(Publish):
 
     def __init__(self, circuit: str, contents: Multiset | Upsert, relation: Relation, read: ReadRange | None) -> None:
         super().__init__(circuit, durable=False, consolidated=True)
-        self.contents, self.relation, self.read = contents, relation, read
+        self.contents, self.relation, self.read, self.least_bytes = contents, relation, read, LEAST_BYTES
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if isinstance(self.contents, Multiset):
@@ -69,7 +69,7 @@ class PublishTable(Publish):
     def referred(self, rows: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
         """What tells of a file that says where in the log these rows lie; nothing where they are to be written."""
         step = current()
-        if self.read is None or step.instants == "each" or sum(piece.nbytes for piece in rows) < LEAST_BYTES:
+        if self.read is None or step.instants == "each" or sum(piece.nbytes for piece in rows) < self.least_bytes:
             return []
         pieces = self.read.pieces(step, self.relation.name)
         if not pieces:
