@@ -59,14 +59,14 @@ def _check(path: str, sums: str, view: str) -> bool:
         found = damage(Path(path), sums)
     except FileNotFoundError:
         return False
-    if not found:
-        if is_reference(path):
-            reference.check(path)
-        return True
-    raise HeadraceError(
-        "state.corrupt",
-        f"a file of view {view} is damaged" if view else "a file of kept state is damaged",
-        where=path,
-        why=f"{found}; the log is not concerned",
-        next=f"`headrace rebuild {view or '--all'}` makes it anew from the log; and check the disk",
-    )
+    if found:
+        raise HeadraceError(
+            "state.corrupt",
+            f"a file of view {view} is damaged" if view else "a file of kept state is damaged",
+            where=path,
+            why=f"{found}; the log is not concerned",
+            next=f"`headrace rebuild {view or '--all'}` makes it anew from the log; and check the disk",
+        )
+    if is_reference(path):
+        reference.check(path)
+    return True
