@@ -47,9 +47,11 @@ def query(
     with pipeline.log.held():  # where rows of tables lie that are pinned
         (ticket, commit, files), tables, views = pipeline.on_engine(
             lambda: (
-                pipeline.maintainer.pin(list(admitted.relations)), pipeline.catalog.relations(), pipeline.catalog.views(),
+                pipeline.maintainer.pin(list(admitted.relations)),
+                pipeline.catalog.relations(),
+                pipeline.catalog.views(),
             )
-        )  # fmt: skip
+        )
         try:
             offered = {name: tables[name][1] for name in admitted.relations if name in tables}
             for name in admitted.relations:
