@@ -11,12 +11,15 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace.catalog.project import read
+from headrace.circuit.node import Loop
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
@@ -119,6 +122,33 @@ def test_while_a_view_is_built_it_is_told_what_is_known(
     assert told[:3] == [(text, done, ROWS, None, None) for done in (0, 0, ROWS // 2)]
     since = [event["for_s"] for event in events if event["event"] == "progress"]
     assert since == sorted(since) and since[-1] < 60
+
+
+def test_an_estimate_is_of_views_that_are_built_and_no_share_of_a_recursive_one_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three views of 100 rows; of the second and the third Spark has ended half of the tasks that it knows."""
+    events: list[dict[str, Any]] = []
+    monkeypatch.setattr(first, "telling", lambda _, tell: nullcontext(tell(0.5)))
+    maintainer: Any = SimpleNamespace(tell=events.append, spark=SimpleNamespace(sparkContext=None))
+    nodes: list[list[Any]] = [[], [], [object.__new__(Loop)]]
+    views: list[Any] = [
+        SimpleNamespace(schema=SimpleNamespace(name=f"v{n}"), root=SimpleNamespace(walk=lambda found=found: found))
+        for n, found in enumerate(nodes)
+    ]
+    building = first.Building(maintainer, views, wide_rows=300)
+    for view in views:
+        building.found(view, [60, 40])
+    building.turn(views[0])
+    building.pace.began -= 10  # which the first takes
+    for view in views[1:]:
+        building.turn(view)
+        building.followed(view, lambda: None)
+    assert [(event["done"], event["total"]) for event in events] == [
+        (0, 300), (100, 300), (150, 300), (200, 300), (200, 300)
+    ]  # fmt: skip
+    assert [event["per_s"] and round(event["per_s"]) for event in events] == [None, 10, 10, 20, 20]
+    assert [event["left_s"] and round(event["left_s"]) for event in events] == [None, 20, 20, 5, 5]
 
 
 def test_the_share_of_a_job_that_is_done_while_it_runs(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
