@@ -11,6 +11,7 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 import headrace
 from headrace.cli import display, sentences
 from headrace.cli.commands import status, up
+from headrace.model.definition import Project
 from headrace.model.pace import Copying, Pace
 
 
@@ -55,6 +57,10 @@ def test_an_estimate_that_was_too_low_is_not_told_any_more() -> None:
         ({"text": "views", "done": 1, "total": 2, "per_s": 0.2, "left_s": 600}, "views: 1 of 2, 0.2/s, about 10 min left"),
         ({"text": "rows", "done": 1, "total": 2, "per_s": 20, "left_s": 9_000}, "rows: 1 of 2, 20/s, about 2.5 h left"),
         ({"text": "a\x1b[2Jb"}, "a\\u001b[2Jb"),
+        ({"text": "view v, over rows", "done": 0, "total": 1_200, "for_s": 0.2}, "view v, over rows: 1,200"),
+        ({"text": "view v, over rows", "done": 0, "total": 1_200, "for_s": 3.2}, "view v, over rows: 1,200, for 3 s"),
+        ({"text": "view v", "done": 9, "total": 1_200, "for_s": 3.2}, "view v: 9 of 1,200, for 3 s"),
+        ({"text": "v", "done": 9, "total": 12, "per_s": 20, "left_s": 4, "for_s": 3.2}, "v: 9 of 12, 20/s, about 4 s left"),
     ],
 )  # fmt: skip
 def test_in_a_line(event: dict[str, object], text: str) -> None:
@@ -65,9 +71,18 @@ def test_up_and_status_name_the_table_that_is_copied(capsys: pytest.CaptureFixtu
     copying = Copying("orders", going(40_000, 10_000, 10.0)).shown()
     source = {"name": "shop", "state": "running", "copying": [copying]}
     line = "copying orders, rows: 10,000 of 40,000, 1,000/s, about 30 s left"
-    assert up.copying(copying) == line
+    assert display.copying(copying) == line
     status.show({"state": "running", "sources": [source]})
     assert f"  shop: {line}\n" in capsys.readouterr().out
+
+
+def test_large_files_are_told_in_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    copying = Copying("visits", going(80 << 20, 20 << 20, 10.0), "bytes").shown()
+    line = "copying visits: 20.0 MiB of 80.0 MiB, 2.0 MiB/s, about 30 s left"
+    assert display.copying(copying) == line
+    told = up._Told(Project(Path()), False, threading.Event())
+    told.tick({"commit": 3, "frontier": 3, "sources": [{"name": "shop", "copying": [copying]}]})
+    assert capsys.readouterr().out == f"{line} · commit 3 · views at 3 · 0 changes/s\n"
 
 
 def test_every_sentence_is_of_an_event_that_is_told_with_what_it_needs() -> None:
@@ -130,6 +145,20 @@ def test_the_seconds_left_pass_between_two_events() -> None:
     )
     left = [int(each) for each in re.findall(rb"about (\d+) s left", shown)]
     assert left[0] > left[-1] >= left[0] - 3
+
+
+def test_a_bar_of_which_no_part_has_ended_says_for_how_long_it_goes_on() -> None:
+    shown = on_a_terminal(
+        "import time; from headrace.cli import display\n"
+        "with display.working('views') as progress:\n"
+        "    for s in range(3):\n"
+        "        progress({'text': 'views', 'done': 0, 'total': 900, 'per_s': None, 'left_s': None, 'for_s': s + 5.0})\n"
+        "        time.sleep(0.7)\n"
+        "    progress({'text': 'views', 'done': 450, 'total': 900, 'per_s': None, 'left_s': None, 'for_s': 9.0})\n"
+        "    time.sleep(0.5)\n"
+    )
+    before, after = shown.split(b"450/900", 1)
+    assert b"for 7 s" in before and b"/900" not in before and b"left" not in shown and b"for 9 s" in after
 
 
 def test_a_bar_takes_one_line_of_a_narrow_terminal() -> None:

@@ -8,14 +8,18 @@ out. The crash is a copy of the folder, made while it runs.
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace.catalog.project import read
+from headrace.circuit.node import Loop
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
@@ -79,7 +83,72 @@ def test_the_building_of_views(spark: Any, shop: ProjectFolder) -> None:
         ("verifying double, 3 of 3, over rows", 3 * ROWS + 7, total),
     ]
     second = [event for event in heard if "done" in event][1]
-    assert second["per_s"] > 0 and second["left_s"] < 10
+    assert second["per_s"] > 0 and (second["left_s"] or 0) < 10
+
+
+def test_while_a_view_is_built_it_is_told_what_is_known(
+    spark: Any, shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tasks that have ended; no rate and no estimate follow from them, but how long it goes on."""
+    events: list[dict[str, Any]] = []
+    shop.view("all_orders", "SELECT id, customer FROM orders")
+    pipeline = Pipeline(read(shop.path), on_event=events.append)
+    pipeline.start()
+    try:
+        assert pipeline.ingests["shop"].ready.wait(60)
+        rows = [{"table": "orders", "op": "insert", "row": {"id": n, "customer": n % 7}} for n in range(ROWS)]
+        pipeline.wait_for(pipeline.push("shop", rows))
+        shares, view, going = iter([0.0, 0.5]), pipeline.maintainer.backfill.view, threading.Event()
+
+        def share(*_: Any) -> float:
+            found = next(shares, None)
+            going.set() if found is None else None
+            return 0.5 if found is None else found
+
+        def slow(*arguments: Any) -> Any:
+            assert going.wait(60)
+            return view(*arguments)
+
+        monkeypatch.setattr(told_jobs, "TOLD_S", 0.02)
+        monkeypatch.setattr(told_jobs, "_share", share)
+        monkeypatch.setattr(pipeline.maintainer.backfill, "view", slow)
+        events.clear()
+        shop.view("customers", "SELECT customer, count(*) AS n FROM orders GROUP BY customer")
+        pipeline.apply(read(shop.path))
+    finally:
+        pipeline.stop()
+    told = progress(events, "done", "total", "per_s", "left_s")
+    text = "building view customers, 1 of 1, over rows"
+    assert told[:3] == [(text, done, ROWS, None, None) for done in (0, 0, ROWS // 2)]
+    since = [event["for_s"] for event in events if event["event"] == "progress"]
+    assert since == sorted(since) and since[-1] < 60
+
+
+def test_an_estimate_is_of_views_that_are_built_and_no_share_of_a_recursive_one_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three views of 100 rows; of the second and the third Spark has ended half of the tasks that it knows."""
+    events: list[dict[str, Any]] = []
+    monkeypatch.setattr(first, "telling", lambda _, tell: nullcontext(tell(0.5)))
+    maintainer: Any = SimpleNamespace(tell=events.append, spark=SimpleNamespace(sparkContext=None))
+    nodes: list[list[Any]] = [[], [], [object.__new__(Loop)]]
+    views: list[Any] = [
+        SimpleNamespace(schema=SimpleNamespace(name=f"v{n}"), root=SimpleNamespace(walk=lambda found=found: found))
+        for n, found in enumerate(nodes)
+    ]
+    building = first.Building(maintainer, views, wide_rows=300)
+    for view in views:
+        building.found(view, [60, 40])
+    building.turn(views[0])
+    building.pace.began -= 10  # which the first takes
+    for view in views[1:]:
+        building.turn(view)
+        building.followed(view, lambda: None)
+    assert [(event["done"], event["total"]) for event in events] == [
+        (0, 300), (100, 300), (150, 300), (200, 300), (200, 300)
+    ]  # fmt: skip
+    assert [event["per_s"] and round(event["per_s"]) for event in events] == [None, 10, 10, 20, 20]
+    assert [event["left_s"] and round(event["left_s"]) for event in events] == [None, 20, 20, 5, 5]
 
 
 def test_the_share_of_a_job_that_is_done_while_it_runs(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

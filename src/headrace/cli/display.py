@@ -113,18 +113,39 @@ def size(count: int) -> str:
 
 
 def pace(shown: Mapping[str, Any]) -> str:
-    """``34,000/s, about 25 s left`` of what ``Pace.shown`` gives, as far as it is known."""
+    """``34,000/s, about 25 s left`` of what ``Pace.shown`` gives, as far as it is known; else ``for 3 s``, if that is.
+
+    ``for_s``: since when it goes on.
+    """
     fast, left = shown.get("per_s"), shown.get("left_s")
-    parts = [f"{fast:,.0f}/s" if fast >= 10 else f"{fast:,.1f}/s"] if fast else []
-    return ", ".join(parts + ([f"about {duration(left)} left"] if left else []))
+    parts = []
+    if fast:
+        number = size(int(fast)) if shown.get("unit") == "bytes" else f"{fast:,.0f}" if fast >= 10 else f"{fast:,.1f}"
+        parts.append(f"{number}/s")
+    if left:
+        parts.append(f"about {duration(left)} left")
+    elif (since := shown.get("for_s") or 0) >= 1:
+        parts.append(f"for {duration(since)}")
+    return ", ".join(parts)
 
 
 def progress(event: Mapping[str, Any]) -> str:
-    """What goes on, in a line: ``building view revenue, over rows: 200 of 1,200, 34/s, about 29 s left``."""
+    """What goes on, in a line: ``building view revenue, over rows: 200 of 1,200, 34/s, about 29 s left``.
+
+    Of what can tell nothing before a part of it has ended, but for how long it goes on, there is no ``0 of``.
+    """
+    number = size if event.get("unit") == "bytes" else "{:,}".format
     total = event.get("total")
-    of = f"{event['done']:,}" + (f" of {total:,}" if total else "") if "done" in event else ""
+    parts = [event["done"]] if event.get("done") or ("done" in event and "for_s" not in event) else []
+    of = " of ".join(map(number, parts + ([total] if total and "done" in event else [])))
     text = ": ".join(part for part in (plain(event.get("text", "")), of) if part)
     return ", ".join(part for part in (text, pace(event)) if part)
+
+
+def copying(one: Mapping[str, Any]) -> str:
+    """The copy of a table, of what ``Copying.shown`` gives."""
+    rows = "" if one.get("unit") == "bytes" else ", rows"
+    return progress({**one, "text": f"copying {one['table']}{rows}"})
 
 
 def duration(seconds: float) -> str:
@@ -198,7 +219,8 @@ def paint(text: str, style: str) -> str:
 def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Progress of something that may take long: a bar on stderr, from its second second, when that is a terminal.
 
-    Gives the function that takes ``{"text", "done", "total"}``; how fast it goes and how long it takes is found here.
+    Gives the function that takes ``{"text", "done", "total"}``; how fast it goes and how long it takes is found here,
+    where the event does not tell.
     """
     if not sys.stderr.isatty():
         yield lambda event: None
@@ -220,12 +242,12 @@ def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     going, known = Pace(None), dict[str, Any]()
 
     class Fast(ProgressColumn):
-        """The seconds left of the last event, fewer by those since."""
+        """The seconds left of the last event, fewer by those since; or those that it goes on, and those since."""
 
         def render(self, task: Task) -> Text:
-            left = known.get("left_s")
-            now = None if left is None else max(left - (time.monotonic() - heard), 0)
-            return Text(pace({**known, "left_s": now}))
+            left, passed = known.get("left_s"), time.monotonic() - heard
+            now = None if left is None else max(left - passed, 0)
+            return Text(pace({**known, "left_s": now, "for_s": known["for_s"] + passed if "for_s" in known else None}))
 
     err = console(error=True)
     named = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
@@ -240,8 +262,9 @@ def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
         if done < going.done or total != going.total:
             going = Pace(total)  # something else has begun
         going.done = done
-        known, heard = going.shown(), time.monotonic()
-        bar.update(job, description=plain(event.get("text", text)), completed=done, total=total)
+        known, heard = dict(event) if "left_s" in event else going.shown(), time.monotonic()
+        bar.update(job, description=plain(event.get("text", text)), completed=done)
+        bar.tasks[job].total = total if done or "for_s" not in event else None  # as long as it can only tell that
         if time.monotonic() - since > 1.0 or "Spark" in str(event.get("text")):
             bar.start()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.circuit.build import TABLE
+from headrace.circuit.node import Loop
 from headrace.engine.backfill import Bases
 from headrace.engine.compile import Compiled
 from headrace.engine.disk import refusal
@@ -15,12 +17,15 @@ from headrace.engine.failures import Failed, Scene, message, unnamed
 from headrace.engine.program import Program
 from headrace.engine.side_by_side import SideBySide
 from headrace.engine.step import CircuitFailed
+from headrace.engine.told_jobs import telling
 from headrace.engine.unroll import feeds_of
 from headrace.model.pace import TOLD_S, Pace
 from headrace.state.run import rows_of
 
 if TYPE_CHECKING:
     from headrace.engine.maintain import Maintainer
+
+T = TypeVar("T")
 
 
 def first_contents(
@@ -62,17 +67,15 @@ class Views:
         self.bases: Bases = {}
         self.broken: dict[str, Failed] = {}
         names = {c.schema.name for c in fresh}
-        self.pace = Pace(0)  # in rows that views read
-        self.rows: dict[str, int] = {}
+        self.building = Building(maintainer, fresh, wide_rows)
         self.waits = {c.schema.name: names.intersection(c.reads) for c in fresh}
 
     def built(self) -> tuple[Bases, dict[str, Failed]]:
         with SideBySide(self.maintainer.spark, self.maintainer.settings.partitions) as beside:
             self.begin(beside)
-            for nth, compiled in enumerate(self.fresh, 1):
-                self.told(compiled, nth)
+            for compiled in self.fresh:
+                self.building.turn(compiled)
                 self.build(compiled, beside)
-                self.pace.done += self.rows.get(compiled.schema.name, 0)
                 for others in self.waits.values():
                     others.discard(compiled.schema.name)
                 self.begin(beside)
@@ -87,12 +90,6 @@ class Views:
                 if self.refused(compiled) is None and not self.maintainer.aside.of(name):
                     beside.begin(name, self.work(compiled))
 
-    def told(self, compiled: Compiled, nth: int) -> None:
-        """How far the building is, where it takes long."""
-        if (self.pace.total or 0) >= self.wide_rows or time.monotonic() - self.pace.began > TOLD_S:
-            text = f"building view {compiled.schema.name}, {nth} of {len(self.fresh)}, over rows"
-            self.maintainer.tell({"event": "progress", "text": text, **self.pace.shown()})
-
     def refused(self, compiled: Compiled) -> Failed | None:
         """A view that cannot be built, whatever its rows are."""
         above = next((r for r in compiled.reads if r in self.broken or r in self.held), None)
@@ -103,12 +100,10 @@ class Views:
 
     def work(self, compiled: Compiled) -> partial[tuple[list[str], int]]:
         feeds = {feed: self.maintainer.contents(feed, self.bases) for feed in feeds_of(compiled.root)}
-        if compiled.schema.name not in self.rows:
-            rows = self.rows[compiled.schema.name] = sum(rows_of(path) for paths in feeds.values() for path in paths)
-            self.pace.total = (self.pace.total or 0) + rows
-        return partial(
-            self.maintainer.backfill.view, compiled, feeds, self.bases, self.number, self.upto, self.wide_rows
-        )
+        self.building.found(compiled, (rows_of(path) for paths in feeds.values() for path in paths))
+        view = self.maintainer.backfill.view
+        work = partial(view, compiled, feeds, self.bases, self.number, self.upto, self.wide_rows)
+        return partial(self.building.followed, compiled, work)
 
     def build(self, compiled: Compiled, beside: SideBySide) -> None:
         name, refused = compiled.schema.name, self.refused(compiled)
@@ -129,3 +124,64 @@ class Views:
             "event": "view.built", "view": name, "version": compiled.schema.version, "rows": made[1],
             "seconds": round(beside.seconds[name], 3),
         })  # fmt: skip
+
+
+class Building:
+    """How far the building of views is, in rows that they read, told where it takes long."""
+
+    def __init__(self, maintainer: Maintainer, fresh: Sequence[Compiled], wide_rows: int) -> None:
+        self.maintainer, self.wide_rows = maintainer, wide_rows
+        self.names = [compiled.schema.name for compiled in fresh]
+        self.rows: dict[str, int] = {}
+        self.shares: dict[str, float] = {}  # of the tasks of each view, those that have ended
+        self.built: set[str] = set()
+        self.guard = threading.Lock()  # one word after the other
+        self.pace = Pace(0)  # in rows of views that are built: the tasks of one that is not say nothing of its time
+        self.name, self.turned, self.known = "", 0.0, dict[str, Any]()
+
+    def found(self, compiled: Compiled, rows: Iterable[int]) -> None:
+        """A view is to be built, which reads files of so many rows."""
+        name = compiled.schema.name
+        if name not in self.rows:
+            self.rows[name] = sum(rows)
+            self.pace.total = (self.pace.total or 0) + self.rows[name]
+
+    def turn(self, compiled: Compiled) -> None:
+        """Those before it are built, or failed; this one is waited for now."""
+        self.built.add(self.name)
+        self.pace.done = sum(rows for name, rows in self.rows.items() if name in self.built)
+        self.name, self.turned, self.known = compiled.schema.name, time.monotonic(), self.pace.shown()
+        if (self.pace.total or 0) >= self.wide_rows or time.monotonic() - self.pace.began > TOLD_S:
+            self.tell()
+
+    def followed(self, compiled: Compiled, work: Callable[[], T]) -> T:
+        """The work that builds a view; while it is waited for, it is told how far it is."""
+        name = compiled.schema.name
+        # Of one with levels it is not known how many jobs it takes.
+        recursive = any(isinstance(node, Loop) for node in compiled.root.walk())
+
+        def heard(share: float) -> None:
+            self.shares[name] = 0.0 if recursive else share
+            if name == self.name:
+                self.tell()
+
+        with telling(self.maintainer.spark.sparkContext, heard):
+            made = work()
+        self.built.add(name)
+        return made
+
+    def tell(self) -> None:
+        """``for_s``: seconds since the building began. ``left_s`` is what was known at the turn, as it passes."""
+        with self.guard:
+            parts = [r if n in self.built else int(r * self.shares.get(n, 0)) for n, r in list(self.rows.items())]
+            now, left_s = time.monotonic(), self.known["left_s"]
+            left_s = None if left_s is None else round(self.turned + left_s - now, 1)
+            self.maintainer.tell({
+                "event": "progress",
+                "text": f"building view {self.name}, {self.names.index(self.name) + 1} of {len(self.names)}, over rows",
+                **self.known,
+                "done": sum(parts),
+                "total": self.pace.total,
+                "left_s": left_s if left_s is not None and left_s > 0 else None,
+                "for_s": round(now - self.pace.began, 1),
+            })  # fmt: skip

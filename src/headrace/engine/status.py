@@ -15,8 +15,8 @@ def status(pipeline: Pipeline) -> dict[str, Any]:
 
     ``commit`` is the log's end, ``first`` the first one that it still has. Views and sinks have the commit they have
     reached and ``behind_s``, the age in seconds of the first commit that they lack (0: none); sources have the
-    ``position`` up to which the log has them, and ``copying``: the tables of which they make the first copy, each as
-    ``{"table", "done", "total", "per_s", "left_s"}`` in rows. ``reads``: of a view that compiles, the tables and views
+    ``position`` up to which the log has them, and ``copying``: the tables of which they make the first copy, or read
+    large files, each as ``Copying.shown`` gives it. ``reads``: of a view that compiles, the tables and views
     that its text names; ``views``: those that a sink takes; ``tells``: of changes, and it keeps no contents.
     """
     end, frontier = pipeline.log.end, pipeline.maintainer.frontier

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from headrace.formats.json_rows import BadRow, BadValue, RowsRefused, parse, refuse, refuse_nulls, row_error
+from headrace.formats.json_rows import BadRow, BadValue, RowsRefused, parse, refuse, refuse_nulls, row_error, unheard
 from headrace.formats.types.arrow import schema, to_arrow
 from headrace.formats.types.json import NUMBER, exact_rule, nearest, needs_exact_numbers, shown, text_column
 from headrace.model.errors import HeadraceError
@@ -27,20 +27,22 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def read(
-    path: Path, columns: Sequence[Column], name: str, delimiter: str = ",", refused: list[BadRow] | None = None
-) -> pa.Table:
+    path: Path, columns: Sequence[Column], name: str, delimiter: str = ",", refused: list[BadRow] | None = None,
+    on_bytes: Callable[[int], None] = unheard,
+) -> pa.Table:  # fmt: skip
     """All rows of a file, columns in the order asked for; the header gives the order in the file.
 
     An empty cell is null, but in a text column it is empty text. A nullable column that the file does not have
     is null. ``HeadraceError``: source.row (where = ``name:line``), source.file (header). With ``refused`` bad rows go
-    there, each after the header, at most ``REFUSED_MAX`` of them, and the others are read.
+    there, each after the header, at most ``REFUSED_MAX`` of them, and the others are read. ``on_bytes`` hears now and
+    then about how many were read: from 0 again, where there are bad rows.
     """
     try:
-        return _read_all(path, columns, name, delimiter)
+        return _read_all(path, columns, name, delimiter, on_bytes)
     except HeadraceError as error:
         if refused is None or error.code != "source.row":
             raise
-    return _sifted(path, columns, name, delimiter, refused)
+    return _sifted(path, columns, name, delimiter, refused, on_bytes)
 
 
 def read_row(payload: bytes, columns: Sequence[Column], delimiter: str = ",") -> dict[str, Any]:
@@ -54,12 +56,15 @@ def read_row(payload: bytes, columns: Sequence[Column], delimiter: str = ",") ->
     return {n: json_value(cell, types.get(n, pa.string())) for n, cell in zip(header, row, strict=True)}
 
 
-def _read_all(path: Path, columns: Sequence[Column], name: str, delimiter: str) -> pa.Table:
+def _read_all(
+    path: Path, columns: Sequence[Column], name: str, delimiter: str, on_bytes: Callable[[int], None]
+) -> pa.Table:
     header = _header(path, name, delimiter)
     _check_header(header, columns, name)
     required = [column.name for column in columns if not column.nullable]
     batches, before = [], 0
-    for texts in _texts(path, header, name, delimiter):
+    for blocks, texts in enumerate(_texts(path, header, name, delimiter)):  # one a block
+        on_bytes(blocks * BLOCK_BYTES)
         arrays = []
         for column in columns:
             arrow = to_arrow(column.type)
@@ -82,13 +87,18 @@ def _read_all(path: Path, columns: Sequence[Column], name: str, delimiter: str) 
     return pa.Table.from_batches(batches, schema=schema(columns))
 
 
-def _sifted(path: Path, columns: Sequence[Column], name: str, delimiter: str, refused: list[BadRow]) -> pa.Table:
+def _sifted(
+    path: Path, columns: Sequence[Column], name: str, delimiter: str, refused: list[BadRow],
+    on_bytes: Callable[[int], None],
+) -> pa.Table:  # fmt: skip
     """The rows that can be read; slower, for files that have others."""
     header, batches = _header(path, name, delimiter), []
-    rows = _rows(path, delimiter)
+    rows, read = _rows(path, delimiter), 0
     _, _, titles = next(rows)
     try:
         while some := list(itertools.islice(rows, SIFTED_ROWS)):
+            on_bytes(read)
+            read += sum(len(text) + 1 for _, _, text in some)
             wrong = {at: why for at, (_, row, _) in enumerate(some) if (why := _misformed(row, len(header)))}
             while True:
                 good = [at for at in range(len(some)) if at not in wrong]

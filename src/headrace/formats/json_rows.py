@@ -6,7 +6,7 @@ import decimal
 import io
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -41,6 +41,10 @@ class BadRow:
     number: int
     text: bytes
     why: str
+
+
+def unheard(count: int) -> None:
+    """Where nobody wants to know how many bytes were read."""
 
 
 class RowsRefused(Exception):
@@ -91,12 +95,13 @@ def to_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> 
 
 
 def read_lines(
-    path: Path, columns: Sequence[Column], name: str, start: int, end: int, refused: list[BadRow] | None = None
-) -> pa.Table:
+    path: Path, columns: Sequence[Column], name: str, start: int, end: int, refused: list[BadRow] | None = None,
+    on_bytes: Callable[[int], None] = unheard,
+) -> pa.Table:  # fmt: skip
     """The rows of JSON lines in the bytes from ``start`` to ``end`` of a file; blank lines are skipped.
 
     Raises ``HeadraceError`` (source.row), where = ``name:line``. With ``refused`` bad lines go there, at most
-    ``REFUSED_MAX`` of them, and the others are read.
+    ``REFUSED_MAX`` of them, and the others are read. ``on_bytes`` hears now and then how many were read.
     """
     exact = exact_numbers(columns)
     required = [c.name for c in columns if not c.nullable]
@@ -123,6 +128,7 @@ def read_lines(
                 refuse(refused, [BadRow(first + at, lines[at].rstrip(b"\r\n"), why) for at, why in bad], name)
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema(columns)))
             before += len(lines)
+            on_bytes(file.tell() - start)
     return pa.Table.from_batches(batches, schema=schema(columns))
 
 

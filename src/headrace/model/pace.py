@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 TOLD_S = 1.0  # what takes less is not worth a word; what takes more is told as often
 
@@ -34,10 +34,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """The first copy of a table; its total is the server's estimate."""
+    """The copy of a table: the first one of a server's, whose total is its estimate, or that of large files."""
 
     table: str
     pace: Pace
+    unit: Literal["rows", "bytes"] = "rows"
 
     def shown(self) -> dict[str, Any]:
-        return {"table": self.table, **self.pace.shown()}
+        """``{"table", "unit", "done", "total", "per_s", "left_s"}``."""
+        return {"table": self.table, "unit": self.unit, **self.pace.shown()}

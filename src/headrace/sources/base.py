@@ -201,7 +201,7 @@ class Source(ABC):
         return None
 
     def copying(self) -> Sequence[Copying]:
-        """The tables whose first copy is under way; asked from other threads."""
+        """The tables whose first copy, or the reading of large files, is under way; asked from other threads."""
         return ()
 
     def pressure(self) -> dict[str, Any]:

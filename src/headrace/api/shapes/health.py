@@ -24,9 +24,10 @@ class ErrorCode(Shape):
 
 
 class Copied(Shape):
-    """The first copy of a table, in rows; null: not known yet."""
+    """The first copy of a table, or that of large files; null: not known yet."""
 
     table: str
+    unit: Literal["rows", "bytes"] = Field(default="rows", description="Of what is counted")
     done: int
     total: int | None
     per_s: float | None

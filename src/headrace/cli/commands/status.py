@@ -68,8 +68,7 @@ def show(answer: Mapping[str, Any]) -> None:
                     f"  {display.paint(display.plain(item['name']), 'bold red')}: {display.error_text(problem)}"
                 )
             for one in item.get("copying") or ():
-                copying = display.progress({**one, "text": f"copying {one['table']}, rows"})
-                display.say(f"  {display.plain(item['name'])}: {copying}")
+                display.say(f"  {display.plain(item['name'])}: {display.copying(one)}")
             for line in _pressure(item):
                 display.say(f"  {display.paint(display.plain(item['name']), 'bold red')}: {line}")
             for warning in item.get("warnings") or ():

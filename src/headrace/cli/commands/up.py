@@ -180,20 +180,15 @@ class _Told:
         changes = sum(int(source.get("rows") or 0) for source in status.get("sources") or [])
         (before, changes_before), self._last = self._last, (now, changes)
         rate = max(changes - changes_before, 0) / max(now - before, 0.001)
-        parts = [f"commit {commit:,}", f"views at {frontier:,}", f"{rate:,.0f} changes/s"]
+        parts = [display.copying(one) for source in status.get("sources") or [] for one in source.get("copying") or []]
+        parts += [f"commit {commit:,}", f"views at {frontier:,}", f"{rate:,.0f} changes/s"]
         if commit > frontier:
             parts.append(f"{display.counted(commit - frontier, 'commit')} behind")
-        parts += [copying(one) for source in status.get("sources") or [] for one in source.get("copying") or []]
         if status.get("step_seconds"):
             parts.append(f"last step {status['step_seconds']:.2f} s")
         bad = [str(item["name"]) for kind in ("sources", "views", "sinks") for item in status.get(kind) or []
                if item.get("state") in ("failed", "refused")]  # fmt: skip
         return display.plain(" · ".join(parts + ([f"not well: {', '.join(bad)}"] if bad else [])))
-
-
-def copying(one: Mapping[str, Any]) -> str:
-    """The first copy of a table; what it has in all is an estimate."""
-    return display.progress({**one, "text": f"copying {one['table']}, rows"})
 
 
 def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:

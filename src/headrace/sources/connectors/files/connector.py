@@ -21,6 +21,7 @@ from headrace.formats.options import validate
 from headrace.formats.types.json import nearest, shown
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import OK, WARNING, Finding
+from headrace.model.pace import TOLD_S, Copying, Pace
 from headrace.model.schema import Column, Relation
 from headrace.model.transaction import (
     INSERT,
@@ -63,6 +64,7 @@ class FilesSource(Source):
         self._unread: int | None = None  # new files that may still be written to; None before the first scan
         self._bad: tuple[Seen, HeadraceError] | None = None  # the file that is in the way
         self._polled: dict[int, tuple[TransactionBatch, list[Seen], Progress]] = {}
+        self._pace = Pace(0)  # in bytes, of all files that were ready at the last scan
         self._followed = False
         self._next_scan = 0.0
         self._closed = threading.Event()
@@ -100,6 +102,7 @@ class FilesSource(Source):
         self._closed.clear()
         self._ready.clear()
         self._polled.clear()
+        self._pace = Pace(0)
         self._unread = None
         self._folder.look()
         self._progress = Progress.at(position)
@@ -133,20 +136,23 @@ class FilesSource(Source):
         files: list[Seen] = []
         refused: list[RefusedRow] = []
         while self._ready and rows < BATCH_ROWS and len(origins) < BATCH_FILES:
-            file = self._ready[0]
+            file, before = self._ready[0], self._pace.done
             try:
                 end = self._end(file, progress.offset(file.name))
                 bad: list[BadRow] = []
                 table = self._rows(file, progress.offset(file.name) or 0, end, bad)
             except HeadraceError as error:
                 if origins:
+                    self._pace.done = before
                     break  # first what is good; the next poll comes back to this file
                 self._ready.clear()
+                self._pace = Pace(0)
                 self._bad = (file, error)
                 raise
             except FileNotFoundError:  # taken away since the scan
                 table = None
             self._ready.popleft()
+            self._pace.done = before + self._left(file)
             if self._bad is not None and self._bad[0].name == file.name:
                 self._bad = None
             if table is None:
@@ -173,6 +179,7 @@ class FilesSource(Source):
     def reject(self, batch: TransactionBatch, error: Exception) -> None:
         """The next poll reads the same files again."""
         _, files, _ = self._polled.pop(id(batch))
+        self._pace.done -= sum(map(self._left, files))
         self._ready.extendleft(reversed(files))
 
     def reread(self, refused: RefusedRow) -> dict[str, pa.Table]:
@@ -195,6 +202,12 @@ class FilesSource(Source):
 
     def caught_up(self) -> bool:
         return not self._followed or (self._unread == 0 and not self._ready)
+
+    def copying(self) -> list[Copying]:
+        """Nothing of what is read within a second, as are small files and those that grow."""
+        pace = self._pace
+        going = pace.done < (pace.total or 0) and time.monotonic() - pace.began > TOLD_S
+        return [Copying(self.table, pace, "bytes")] if going else []
 
     def close(self) -> None:
         """Stop; a poll that waits returns."""
@@ -237,9 +250,14 @@ class FilesSource(Source):
                 if self._progress.offset(file.name) == file.size:
                     self._bad = None  # as it was when it was read
                 elif unchanged or not self._is_ready(file):
-                    return
+                    break
             if self._is_ready(file):
                 self._ready.append(file)
+        self._pace = Pace(sum(map(self._left, self._ready)))
+
+    def _left(self, file: Seen) -> int:
+        """Its bytes that the log does not have."""
+        return max(file.size - (self._progress.offset(file.name) or 0), 0)
 
     def _is_ready(self, file: Seen) -> bool:
         offset = self._progress.offset(file.name)
@@ -279,10 +297,15 @@ class FilesSource(Source):
         if self._relation is None:
             return None
         columns, name = self._relation.columns, str(file.path)
+        pace, before = self._pace, self._pace.done
+
+        def on_bytes(count: int) -> None:
+            pace.done = before + count
+
         if file.format == "jsonl":
-            table = json_rows.read_lines(file.path, columns, name, start, end, refused)
+            table = json_rows.read_lines(file.path, columns, name, start, end, refused, on_bytes)
         elif file.format == "csv":
-            table = csv_rows.read(file.path, columns, name, self.options.delimiter, refused)
+            table = csv_rows.read(file.path, columns, name, self.options.delimiter, refused, on_bytes)
         else:
             table = parquet_rows.read(file.path, columns, name, refused)
         if self.options.columns is None and self._kept.get(self.table, self._relation.key) is None:
