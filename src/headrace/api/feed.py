@@ -56,10 +56,11 @@ def named(who: Asking, project: Served, name: str) -> Feed:
         query = known(who, project, name)
     except HeadraceError:
         who.require(name)  # of a name that they do not reach they hear the same, whether or not it is there
-        queries = [query for query in project.stored.read()[0].values() if who.reaches(query.view)]
+        names = {relation.name for relation in relations}
+        names |= {query.name for query in project.stored.read()[0].values() if who.reaches(query.view)}
         raise HeadraceError(
             "view.unknown", f"there is no view, table or stored query '{name}'",
-            next=nearest(name, sorted({each.name for each in (*relations, *queries)})),
+            next=nearest(name, sorted(names)),
         ) from None  # fmt: skip
     return of_query(project.path, query)
 
