@@ -176,7 +176,7 @@ def different(store: Path, model: dict[int, int]) -> list[str]:
     for id, amount in model.items():
         totals[id % 100][0] += 1
         totals[id % 100][1] += amount
-    expected = {
+    expected: dict[str, list[tuple[int, ...]]] = {
         "totals": sorted((grp, n, total) for grp, (n, total) in totals.items()),
         "tenths": sorted((id, amount) for id, amount in model.items() if amount % 10 == 0),
     }

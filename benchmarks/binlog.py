@@ -57,7 +57,8 @@ def measure(server: MariadbServer, database: str, count: int) -> None:
     position = start = batch.origins[-1].position
     write(server, database, [f"INSERT INTO orders {ORDER.format(n, n + ROWS - 1)}" for n in range(0, count, ROWS)])
     position = followed(source, position, 0, count, "inserts, a statement for 100 rows")
-    by_library(server, *json.loads(start)["at"].split(":"), count)
+    file, offset = json.loads(start)["at"].split(":")
+    by_library(server, file, offset, count)
     between = ((n, n + ROWS - 1) for n in range(0, count, ROWS))
     write(server, database, [UPDATE.format(*one) for one in between])
     position = followed(source, position, 0, count, "updates, a statement for 100 rows")

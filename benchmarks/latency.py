@@ -178,7 +178,7 @@ def latencies(folder: Path, watch: Watch, memory: Memory, chosen: argparse.Names
     published = at[np.searchsorted(frontier, commit)]
     waited, since = published - answered, due - began
     window = min(chosen.window or chosen.seconds / 5, chosen.seconds)
-    windows = {}
+    windows = dict[str, dict[str, Any]]()
     for name, first in (("first", 0.0), ("last", chosen.seconds - window)):
         inside = waited[(since >= first) & (since < first + window)]
         kinds = memory.mean(began + first, began + first + window)

@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +100,7 @@ def searched(view: PublishedView, table: pa.Table, draw: np.random.Generator) ->
             mib=round(size_of(view.folder / ".headrace/search") / (1 << 20)),
         )  # fmt: skip
     for name, query in ASKED.items():
-        taken = [measured(lambda query=query: search(view.folder, view.name, query)) for _ in range(ROUNDS)]
+        taken = [measured(partial(search, view.folder, view.name, query)) for _ in range(ROUNDS)]
         found = search(view.folder, view.name, query)
         report(
             benchmark="search asked", rows=table.num_rows, query=name, found=found.total,
@@ -129,7 +130,10 @@ def matched(view: PublishedView, table: pa.Table, draw: np.random.Generator, que
         def steps_read(record: ViewRecord = record, start: deltas.Frontier = start) -> list[pa.Table]:
             return [delta for _, delta in deltas.since(view.catalog, record, start) or ()]
 
-        alone = min(measured(lambda read=steps_read: list(map(told, read())))[1] for _ in range(ROUNDS))
+        def steps_told(read: Callable[[], list[pa.Table]] = steps_read) -> list[str]:
+            return list(map(told, read()))
+
+        alone = min(measured(steps_told)[1] for _ in range(ROUNDS))
         for count in (1, queries // 10, queries):
             picked = random.Random(3)
             matcher = Matcher(record.schema, {f"q{n}": stored(picked, n) for n in range(count)})

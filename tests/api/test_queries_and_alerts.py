@@ -138,7 +138,8 @@ def test_what_began_and_ceased_to_match_is_looked_back_at(served: Site, publishe
         assert of_view != whole == client.get("/api/queries/SUMS/transactions?limit=1000").json()
         client.put("/api/queries/SUMS", json={"view": "sums", "query": "n:>=99"}).raise_for_status()
         client.delete("/api/queries/SUMS").raise_for_status()
-        assert refusal(client.get("/api/feeds/none/transactions")) == (404, "view.unknown")
+        unknown = client.get("/api/feeds/larg/transactions")
+        assert (*refusal(unknown), unknown.json()["next"]) == (404, "view.unknown", "did you mean 'large'?")
         (published.folder / "searches/wrong.yaml").write_text("view: sums\nquery: 'n:('\n")
         for route in ("transactions", "search?q=1"):
             assert refusal(client.get(f"/api/feeds/wrong/{route}")) == (400, "search.query")
@@ -147,6 +148,11 @@ def test_what_began_and_ceased_to_match_is_looked_back_at(served: Site, publishe
         stray.write_text("")
         assert client.get("/api/feeds").json() == listed
         assert client.get("/api/feeds/large/transactions?limit=1000").json() == whole
+        client.post("/api/queries", json=hidden).raise_for_status()
+        problems = {each["name"]: each["problem"] for each in client.get("/api/queries").json()}
+        assert problems.pop("stray.yml")["what"] == "searches/stray.yml is not read"
+        assert {"large", "SUMS"} <= problems.keys() and not any(problems.values())
+        client.delete("/api/queries/SUMS").raise_for_status()
         stray.unlink()
     for token, reaches in ((["sums"], True), (["large"], False), (["large", "other_*"], False)):
         secret = served.tokens.create("-".join(token)[:20].replace("_*", ""), Role.VIEWER, token)[1]

@@ -55,6 +55,25 @@ def test_a_template_is_a_project_its_connectors_accept(template: str, tmp_path: 
     assert (len(read.sources), len(read.sinks)) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("init shop --template postgrs", "no template 'postgrs': did you mean 'postgres'? There are http, postgres, ctr,"
+         " files; `headrace init --list`"),
+        ("init shop -t nosuch", "no template 'nosuch'. There are http, postgres, ctr, files; `headrace init --list`"),
+        ("token create ann --role editr", "no role 'editr': did you mean 'editor'? There are viewer, editor, operator,"),
+        ("sql --engine duck 1", "no engine 'duck': did you mean 'duckdb'? There are spark, duckdb"),
+        ("series v --time t --every 1h --fill x", "no filling 'x'. There are null, zero, previous, linear, none"),
+    ],
+)  # fmt: skip
+def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(
+    arguments: str, told: str, tmp_path: Path
+) -> None:
+    done = run(*arguments.split(), cwd=tmp_path)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert f"there is {told}" in done.stderr and "Value error" not in done.stderr
+
+
 def test_the_push_in_the_comments_of_the_http_template_is_a_transaction_of_its_tables(tmp_path: Path) -> None:
     run("init", cwd=tmp_path)
     text = (tmp_path / "sources/shop.yaml").read_text()

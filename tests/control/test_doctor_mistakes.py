@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,13 @@ import pytest
 
 from headrace import web
 from headrace.catalog import place
+from headrace.catalog.groups import FILE, GroupStore
 from headrace.catalog.project import identity, read
+from headrace.catalog.store import Catalog
 from headrace.control import doctor, machine
 from headrace.model.errors import HeadraceError
+from headrace.model.group import QUERY, Group
+from headrace.serve.snapshot import catalog_path
 from headrace.testing.ports import free_port
 from headrace.testing.postgres import PostgresServer
 from project_folder import ProjectFolder
@@ -107,6 +112,17 @@ def copied(project: ProjectFolder) -> None:
     identity(read(original))
     place.take(original)
     shutil.copytree(original, project.path)
+
+
+def followed(project: ProjectFolder, kind: str) -> None:
+    """A group as it is left behind."""
+    state = project.path / ".headrace"
+    state.mkdir(exist_ok=True)
+    Catalog(catalog_path(project.path)).close()
+    store = GroupStore(state / FILE)
+    query = "lost" if kind == "stored query" else None
+    store.create(Group("g", "lost", QUERY if query else kind, 1, 0, 1, 5, 1, True, 0, query))
+    store.close()
 
 
 def no_room(project: ProjectFolder) -> None:
@@ -218,6 +234,16 @@ IN_FILES = [
         "a sink names a stored query that is not there",
         lambda p: (p.write("searches/late.yaml", "view: revenue\nquery: x\n"), p.sink("tell", "page", searches=["lat"])),
         "sink", "tell", "search.unknown", "there is no stored query 'lat'", "did you mean 'late'?", "sinks/tell.yaml",
+    ),
+    *(
+        Mistake(
+            f"a group follows a {kind} that is not there", partial(followed, kind=kind),
+            "project", "shop", "group.position", f"the group 'g' follows the {kind} 'lost', which is not there",
+            f"headrace groups drop g, or bring back {back}",
+        )
+        for kind, back in (
+            ("view", "views/lost.sql"), ("table", "the source of lost"), ("stored query", "searches/lost.yaml"),
+        )
     ),
     Mistake(
         "Spark is given more memory than there is", lambda p: p.settings(driver_memory="900g"),

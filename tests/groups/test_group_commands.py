@@ -28,6 +28,7 @@ from headrace.governance.audit import AuditLog, Wanted
 from headrace.model.errors import HeadraceError
 
 COMMAND = Path(sys.executable).with_name("headrace")
+UNKNOWN = "there is no view, table or stored query '{}'"
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -112,6 +113,11 @@ def test_errors_name_what_is_near(tmp_path: Path) -> None:
     answer(tmp_path, "create", "billing", "orders", "--from", "now")
     assert "did you mean 'billing'?" in run(tmp_path, "read", "biling").stderr
     assert "did you mean 'orders'?" in run(tmp_path, "create", "other", "ordrs").stderr
+    (tmp_path / "searches").mkdir()
+    (tmp_path / "searches/urgent.yaml").write_text("view: v\nquery: late\n")
+    assert "did you mean 'urgent'?" in run(tmp_path, "create", "other", "urgnt").stderr
+    error = json.loads(run(tmp_path, "create", "other", "nosuch", "--json").stderr)["error"]
+    assert (error["what"], error["next"]) == (UNKNOWN.format("nosuch"), "there are: clicks, orders, urgent")
     assert refused(tmp_path, "create", "other", "orders", "--from", "6") == "group.position"
     assert refused(tmp_path, "create", "other", "orders", "--from", "soon") == "group.invalid"
     assert refused(tmp_path, "create", "other", "orders", "--lease", "0") == "group.invalid"
@@ -127,7 +133,7 @@ def test_before_anything_has_run_it_says_what_to_run(tmp_path: Path) -> None:
     Catalog(tmp_path / ".headrace/catalog.db").close()  # as `headrace plan` leaves it
     done = run(tmp_path, "create", "billing", "ordes", "--json")
     error = json.loads(done.stderr)["error"]
-    assert (done.returncode, error["code"], error["what"]) == (1, "source.no_table", "there is no table 'ordes'")
+    assert (done.returncode, error["code"], error["what"]) == (1, "source.no_table", UNKNOWN.format("ordes"))
     assert error["why"].startswith("nothing has come in yet: `headrace up` has not run")
     assert error["next"].startswith("headrace up, and ask again")
 

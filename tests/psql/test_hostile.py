@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pygwire.messages import Bind, Close, Describe, Execute, Parse, PGMessage, Query, StartupMessage, Sync
 
+from headrace.api.descriptors import STARTING
 from headrace.api.postgres import patterns, startup, statements, wire
 from headrace.api.postgres.rewrite import rewritten
 from headrace.api.postgres.server import PostgresServer
@@ -142,6 +143,17 @@ def test_a_client_that_says_nothing_is_dropped(served: PostgresServer, monkeypat
                 client.sendall(then)
         assert time.monotonic() - began < 6
     well(served)
+
+
+def test_clients_that_say_nothing_make_room_for_one_that_does(served: PostgresServer) -> None:
+    with contextlib.ExitStack() as held:
+        silent = [held.enter_context(socket.create_connection(served.address, timeout=5)) for _ in range(STARTING)]
+        began = time.monotonic()
+        well(served)
+        assert time.monotonic() - began < 2
+        assert silent[0].recv(1) == b""
+        silent[-1].sendall(BEGIN)
+        assert silent[-1].recv(1) == b"R"
 
 
 def test_a_client_that_takes_nothing_is_dropped(served: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:

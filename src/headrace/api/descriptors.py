@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headrace.serve.live import READERS
 
 CONNECTIONS = 2 * READERS  # over HTTP, however many descriptors there are
-STARTING = 32  # by psql, that have not said who they are yet; more wait to be accepted
+STARTING = 32  # by psql, that have not said who they are yet; for one more the oldest is ended
 SELDOM_S = 60.0
 
 

@@ -13,6 +13,7 @@ from headrace.api import answers, asked, few
 from headrace.api.project import Served
 from headrace.api.who import Asking
 from headrace.catalog import searches
+from headrace.formats.types.json import nearest
 from headrace.model.bounds import Deadline
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
@@ -47,18 +48,20 @@ class Asked:
 def named(who: Asking, project: Served, name: str) -> Feed:
     """That of a view, else of a table, else of a stored query; what they may not know of is none. Raises
     ``view.unknown``, and what is wrong with the query."""
-    unknown: HeadraceError | None = None
-    if who.reaches(name):
-        try:
-            relation = project.questions.described(name)
+    relations = [relation for relation in project.questions.relations() if who.reaches(relation.name)]
+    for relation in relations:
+        if relation.name.lower() == name.lower():
             return Feed(relation.name, relation.kind)
-        except HeadraceError as error:
-            unknown = error
     try:
         query = known(who, project, name)
-    except HeadraceError as error:
+    except HeadraceError:
         who.require(name)  # of a name that they do not reach they hear the same, whether or not it is there
-        raise unknown or error from None
+        names = {relation.name for relation in relations}
+        names |= {query.name for query in project.stored.read()[0].values() if who.reaches(query.view)}
+        raise HeadraceError(
+            "view.unknown", f"there is no view, table or stored query '{name}'",
+            next=nearest(name, sorted(names)),
+        ) from None  # fmt: skip
     return of_query(project.path, query)
 
 
@@ -74,7 +77,7 @@ def of_query(project: Path, query: StoredQuery) -> Feed:
 def known(who: Asking, project: Served, name: str) -> StoredQuery:
     """The query of that name; of one whose file is wrong only that. Raises ``search.unknown``, also for a query of a
     view that they may not know of."""
-    queries, wrong = project.stored.read([])
+    queries, wrong = project.stored.read()
     names = {each.lower(): each for each in (*queries, *wrong)}
     found = names.get(name.lower())
     query = queries.get(found, StoredQuery(found, "", "")) if found is not None else None

@@ -79,10 +79,7 @@ class GroupStore:
             found = str(error)
         if found != "ok":
             self._db.close()
-            raise HeadraceError(
-                "state.corrupt", "the file of the consumer groups is damaged", where=str(path),
-                why=" ".join(found.split()), next="put it back from a backup, or remove it and make the groups anew",
-            )  # fmt: skip
+            raise _damaged(path, found)
 
     def close(self) -> None:
         with self._lock:
@@ -397,6 +394,26 @@ def needed(path: Path, *, tables: bool) -> dict[str, int] | None:
             return dict(db.execute(least, (TABLE, tables)).fetchall())
     except sqlite3.Error:
         return None
+
+
+def followed(path: Path) -> list[tuple[str, str, str]]:
+    """(group, kind, name of its feed), by name; the file is left as it is. Raises ``state.corrupt``."""
+    if not path.exists():
+        return []
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.row_factory = sqlite3.Row
+            rows = [dict(row) for row in db.execute("select * from consumer_group order by name")]
+    except sqlite3.Error as error:
+        raise _damaged(path, str(error)) from error
+    return [(row["name"], row["kind"], row.get("query") or row["relation"]) for row in rows]
+
+
+def _damaged(path: Path, why: str) -> HeadraceError:
+    return HeadraceError(
+        "state.corrupt", "the file of the consumer groups is damaged", where=str(path),
+        why=" ".join(why.split()), next="put it back from a backup, or remove it and make the groups anew",
+    )  # fmt: skip
 
 
 def _with_reader(row: Open, now_us: int) -> bool:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.catalog import place
+from headrace.catalog import groups, place, searches
 from headrace.catalog.api import is_loopback
 from headrace.catalog.examples import read_examples
-from headrace.catalog.project import ADDRESS, FILE, STATE, at, survey
+from headrace.catalog.project import ADDRESS, FILE, STATE, at, files, survey
 from headrace.catalog.searches import StoredQueries, unknown
+from headrace.catalog.store import Catalog
 from headrace.control import machine, socket
 from headrace.control.running import Progress
 from headrace.control.verbs import call
@@ -23,9 +24,16 @@ from headrace.engine.disk import telling
 from headrace.model.definition import ApiSettings, Project, PsqlSettings, SinkDefinition, SourceDefinition
 from headrace.model.errors import HeadraceError
 from headrace.model.finding import MISSING, OK, WARNING, Finding
+from headrace.model.group import QUERY, TABLE, VIEW
 from headrace.serve.search.stored import problems
+from headrace.serve.snapshot import catalog_path
 from headrace.web import tls
 from headrace.web.addresses import api_listener, psql_listener
+
+_FEEDS = {  # kind of feed -> what it is called, and what brings it back
+    VIEW: ("view", "views/{}.sql"), TABLE: ("table", "the source of {}, and a view that reads it"),
+    QUERY: ("stored query", "searches/{}.yaml"),
+}  # fmt: skip
 
 
 def run(path: Path, *, quick: bool = False, progress: Progress = lambda event: None) -> dict[str, Any]:
@@ -70,6 +78,7 @@ def _project(project: Project, wrong: list[HeadraceError]) -> Iterator[Finding]:
         except HeadraceError as error:
             yield Finding.of(error)
     yield from _queries(project.path)
+    yield from _groups(project.path)
     yield from _serving(project.path)
     if not project.sources and not wrong:
         yield Finding(WARNING, "no source is defined", "write sources/NAME.yaml; `headrace init --list` shows examples")
@@ -105,6 +114,28 @@ def _queries(path: Path) -> Iterator[Finding]:
     yield from map(Finding.of, wrong.values())
     if queries and not wrong:
         yield Finding(OK, f"{len(queries)} stored {'query' if len(queries) == 1 else 'queries'}")
+
+
+def _groups(path: Path) -> Iterator[Finding]:
+    """Consumer groups whose feed is gone: they deliver nothing until it is back."""
+    try:
+        if not (followed := groups.followed(path / STATE / groups.FILE)):
+            return
+        with closing(Catalog(catalog_path(path), read_only=True)) as catalog:
+            defined = {name for name, _ in files(path, "views", ".sql", [])}
+            there = {
+                VIEW: defined | catalog.views().keys(), TABLE: catalog.relations().keys(), QUERY: searches.names(path),
+            }  # fmt: skip
+    except HeadraceError as error:
+        yield Finding.of(error)
+        return
+    for group, kind, feed in followed:
+        if feed not in there[kind]:
+            of, back = _FEEDS[kind]
+            yield Finding(
+                MISSING, f"the group '{group}' follows the {of} '{feed}', which is not there",
+                f"headrace groups drop {group}, or bring back {back.format(feed)}", code="group.position",
+            )  # fmt: skip
 
 
 def _servers(project: Project) -> list[tuple[str, str, list[Finding]]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -317,17 +317,19 @@ class Groups:
     def _named(self, name: str) -> tuple[str, str]:
         """(kind, name as it is spelled) of a feed: a view, else a table, else a stored query. A table that is dropped
         may be in the log still, which is looked through for it. Raises ``source.no_table``."""
-        catalog = self._catalogue()
-        known: list[tuple[str, Collection[str]]] = [
-            (VIEW, catalog.views()),
-            (TABLE, catalog.relations()),
-            (QUERY, searches.names(self._path)),
-        ]
-        for kind, names in known:
+        known = set[str]()
+        for kind, names in self._feeds_by_kind():
             for spelled in names:
                 if spelled.lower() == name.lower():
                     return kind, spelled
-        return TABLE, history.named(self._path, [name])[0]
+            known.update(names)
+        raise history.unknown("view, table or stored query", name, known)
+
+    def _feeds_by_kind(self) -> Iterator[tuple[str, Collection[str]]]:
+        yield VIEW, self._catalogue().views()
+        yield TABLE, self._catalogue().relations()
+        yield QUERY, searches.names(self._path)
+        yield TABLE, history.logged(self._path)
 
     def _start(self, start: str | int, kind: str, feed: Feed) -> int:
         if start == "now" or (start == "beginning" and kind != TABLE):

@@ -75,11 +75,28 @@ def named(project_path: Path, tables: Sequence[str]) -> list[str]:
             catalog.close()
     if {table.lower() for table in tables} <= {name.lower() for name in known}:
         return [_spelled(table, known) for table in tables]
-    reader = reader_of(project_path)  # it may have been dropped since: the log still has it
-    known |= reader.base.parts.keys()
+    known |= logged(project_path)  # it may have been dropped since: the log still has it
+    return [_spelled(table, known) for table in tables]
+
+
+def logged(project_path: Path) -> set[str]:
+    """The tables of the log, with those that were dropped since. Work: a look at every frame."""
+    reader = reader_of(project_path)
+    known = set(reader.base.parts)
     for ref, _ in reader.frames(reader.base.commit, reader.end):
         known |= ref.rows.keys()
-    return [_spelled(table, known) for table in tables]
+    return known
+
+
+def unknown(kind: str, name: str, known: Collection[str]) -> HeadraceError:
+    """``source.no_table`` for what is none of ``known``, with the nearest of them, else all."""
+    if not known:
+        return HeadraceError(
+            "source.no_table", f"there is no {kind} '{name}'",
+            why="nothing has come in yet: `headrace up` has not run, or its sources have given nothing",
+            next="headrace up, and ask again: it makes the views, and follows the tables that they read",
+        )  # fmt: skip
+    return HeadraceError("source.no_table", f"there is no {kind} '{name}'", next=nearest(name, sorted(known)))
 
 
 def transactions(
@@ -241,10 +258,4 @@ def _spelled(table: str, known: Collection[str]) -> str:
     for name in known:
         if name.lower() == table.lower():
             return name
-    if not known:
-        raise HeadraceError(
-            "source.no_table", f"there is no table '{table}'",
-            why="nothing has come in yet: `headrace up` has not run, or its sources have given nothing",
-            next="headrace up, and ask again: it makes the views, and follows the tables that they read",
-        )  # fmt: skip
-    raise HeadraceError("source.no_table", f"there is no table '{table}'", next=nearest(table, sorted(known)))
+    raise unknown("table", table, known)

@@ -69,9 +69,9 @@ def main() -> None:
         )
     query = chosen.query_text.read_text()
     schema = tables.sql_query(query)._j_table.getResolvedSchema()
-    columns = [schema.getColumns().get(place) for place in range(schema.getColumnCount())]
+    found = [schema.getColumns().get(place) for place in range(schema.getColumnCount())]
     declared = ", ".join(
-        f"`{c.getName()}` {c.getDataType().getLogicalType().copy(True).asSerializableString()}" for c in columns
+        f"`{c.getName()}` {c.getDataType().getLogicalType().copy(True).asSerializableString()}" for c in found
     )
     sink = f"'connector'='filesystem', 'path'='file://{chosen.changes.resolve()}', 'format'='debezium-json'"
     tables.execute_sql(f"CREATE TABLE sink ({declared}) WITH ({sink})")

@@ -28,7 +28,7 @@ from headrace.serve.questions import Questions
 
 OTHERS = 8  # one in so many connections is left for other tokens than the one that has the rest
 STOP_S = 5.0  # a connection has so long to end
-AGAIN_S = 0.1  # after the system had nothing left to take a connection with
+AGAIN_S = 0.1  # before another try, where there was nothing left to take a connection with
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class PostgresServer:
         self._threads: set[threading.Thread] = set()
         self._numbers = itertools.count(1)
         self._starting = threading.BoundedSemaphore(STARTING)
+        self._beginning: dict[Wire, None] = {}  # that have not said who they are, oldest first
         self._places = Places(settings.connections, settings.connections - settings.connections // OTHERS)
         self._stopping = False
 
@@ -98,32 +99,49 @@ class PostgresServer:
 
     def _accept(self, listener: socket.socket) -> None:
         while not self._stopping:
-            self._starting.acquire()
             try:
                 connection, _ = listener.accept()
             except OSError:
-                self._starting.release()
                 if self._stopping:
                     return
                 threading.Event().wait(AGAIN_S)  # out of file descriptors, say: it may pass
                 continue
-            thread = threading.Thread(target=self._serve, args=(connection,), name="psql connection", daemon=True)
+            self._make_room()
+            wire = Wire(connection)
+            thread = threading.Thread(target=self._serve, args=(wire,), name="psql connection", daemon=True)
             with self._lock:
                 self._threads.add(thread)
+                self._wires.add(wire)
+                self._beginning[wire] = None
             try:
                 thread.start()
             except RuntimeError as error:  # out of threads: it may pass as well
                 _log.warning("psql: a connection is not taken: %s", error)
-                connection.close()
-                self._starting.release()
+                wire.close()
+                self._has_begun(wire)
                 with self._lock:
                     self._threads.discard(thread)
+                    self._wires.discard(wire)
                 threading.Event().wait(AGAIN_S)
 
-    def _serve(self, connection: socket.socket) -> None:
-        wire = Wire(connection)
+    def _make_room(self) -> None:
+        """Take a place for one that begins; where all are taken those that have been at it longest are ended."""
+        wait_s = 0.0
+        while not self._starting.acquire(timeout=wait_s):
+            with self._lock:
+                oldest = next(iter(self._beginning), None)
+                if oldest is not None:
+                    del self._beginning[oldest]
+            if oldest is not None:
+                oldest.end()
+            wait_s = AGAIN_S
+
+    def _has_begun(self, wire: Wire) -> None:
         with self._lock:
-            self._wires.add(wire)
+            self._beginning.pop(wire, None)
+        self._starting.release()
+
+    def _serve(self, wire: Wire) -> None:
         try:
             began = self._begun(wire)
             if began is not None:
@@ -148,7 +166,7 @@ class PostgresServer:
         try:
             began = begin(wire, self._tls, wire.address, self._authenticate)
         finally:
-            self._starting.release()
+            self._has_begun(wire)
         if isinstance(began, CancelRequest):
             self._cancel(began)
             return None

@@ -30,7 +30,7 @@ class Malformed(Exception):
 
 
 class Wire:
-    """Reads whole messages, writes collected ones. One thread uses it; ``close`` may come from any."""
+    """Reads whole messages, writes collected ones. One thread uses it; ``close`` and ``end`` may come from any."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -49,7 +49,10 @@ class Wire:
         """TLS from here on. Raises ``Gone``."""
         try:
             self._socket.settimeout(seconds)
-            self._socket = context.wrap_socket(self._socket, server_side=True)
+            self._socket = encrypted = context.wrap_socket(
+                self._socket, server_side=True, do_handshake_on_connect=False
+            )  # at hand for ``end`` before the handshake
+            encrypted.do_handshake()
         except (OSError, ValueError) as error:
             raise Gone from error
 
@@ -101,6 +104,11 @@ class Wire:
             return bool(asked.poll(0))
         except (OSError, ValueError):
             return True
+
+    def end(self) -> None:
+        """From another thread: who reads or writes gets ``Gone``, and closes it."""
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # that of TLS would take its state from the reader
 
     def close(self) -> None:
         """End the connection; whoever reads from it or writes to it gets ``Gone``."""

@@ -25,7 +25,7 @@ def feeds(who: Who, project: Project) -> Response:
     """A stored query of a relation's name is not here: the name means the relation, for those who may know of it."""
     relations = [relation for relation in project.questions.relations() if who.reaches(relation.name)]
     names = {relation.name.lower() for relation in relations}
-    others = [query for query in project.stored.read([])[0].values() if query.name.lower() not in names]
+    others = [query for query in project.stored.read()[0].values() if query.name.lower() not in names]
     return answers.json(
         [{"name": r.name, "kind": r.kind, "view": None} for r in relations]
         + [{"name": q.name, "kind": "query", "view": q.view} for q in others if who.reaches(q.view)]

@@ -172,7 +172,7 @@ async def _followed(
     from headrace.serve.search.matching import Matched
 
     def now() -> StoredQuery | None:
-        return project.stored.read([])[0].get(stored.name)
+        return project.stored.read()[0].get(stored.name)
 
     def is_over() -> bool:
         return now() != written or not who.still(stored.view)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import display
-from headrace.cli.options import JsonOption
+from headrace.cli.options import JsonOption, one_of
 from headrace.control import init
 
 EPILOG = """
@@ -27,7 +27,13 @@ def run(
     ] = Path(),
     template: Annotated[
         init.Template,
-        typer.Option("--template", "-t", metavar="NAME", help="http (the default), postgres, ctr or files."),
+        typer.Option(
+            "--template",
+            "-t",
+            metavar="NAME",
+            help="http (the default), postgres, ctr or files.",
+            parser=one_of(init.Template, "template", "; `headrace init --list` tells what each is for"),
+        ),
     ] = init.Template.http,
     listed: Annotated[bool, typer.Option("--list", help="Show the templates, and make nothing.")] = False,
     json: JsonOption = False,

@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli import display, filters, moment
 from headrace.cli.filters import WhereOption
-from headrace.cli.options import JsonOption, ProjectOption, folder
+from headrace.cli.options import JsonOption, ProjectOption, folder, one_of
 
 EPILOG = """
 headrace series orders --time placed_at --every 1h
@@ -32,6 +32,16 @@ class Fill(StrEnum):
     NONE = "none"
 
 
+FillOption = Annotated[
+    Fill,
+    typer.Option(
+        "--fill",
+        parser=one_of(Fill, "filling"),
+        help="In an empty bucket: null, zero, previous, linear; none leaves it out.",
+    ),
+]
+
+
 def run(
     view: Annotated[str, typer.Argument(metavar="VIEW", help="The view, or a table that views read.")],
     *,
@@ -43,9 +53,7 @@ def run(
     by: Annotated[
         list[str] | None, typer.Option("--by", metavar="COLUMN", help="A series for each value; may be repeated.")
     ] = None,
-    fill: Annotated[
-        Fill, typer.Option("--fill", help="In an empty bucket: null, zero, previous, linear; none leaves it out.")
-    ] = Fill.NULL,
+    fill: FillOption = Fill.NULL,
     compare: Annotated[
         str | None, typer.Option("--compare", metavar="LENGTH", help="Also the value of the bucket so much earlier.")
     ] = None,

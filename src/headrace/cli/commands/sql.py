@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import display, moment
-from headrace.cli.options import JsonOption, ProjectOption, folder
+from headrace.cli.options import JsonOption, ProjectOption, folder, one_of
 from headrace.model.errors import HeadraceError
 
 EPILOG = """
@@ -42,7 +42,13 @@ def run(
         typer.Option("--limit", "-n", metavar="N", min=0, help=f"Rows to show. Default: {SHOWN}; all with --json."),
     ] = None,
     engine: Annotated[
-        Engine, typer.Option("--engine", "-e", help="Whose SQL it is. DuckDB's is answered without Spark.")
+        Engine,
+        typer.Option(
+            "--engine",
+            "-e",
+            parser=one_of(Engine, "engine"),
+            help="Whose SQL it is. DuckDB's is answered without Spark.",
+        ),
     ] = Engine.SPARK,
     at: Annotated[
         str | None,

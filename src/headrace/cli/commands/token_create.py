@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli import display
 from headrace.cli.access import lifetime, opened, shown
-from headrace.cli.options import JsonOption, ProjectOption, folder
+from headrace.cli.options import JsonOption, ProjectOption, folder, one_of
 from headrace.governance.roles import Role
 
 EPILOG = """
@@ -26,6 +26,7 @@ def run(
         typer.Option(
             "--role",
             metavar="ROLE",
+            parser=one_of(Role, "role"),
             help="viewer reads; editor also changes definitions and settles the quarantine; operator also pauses,"
             " rebuilds, keeps safe, stops; admin also makes tokens and reads the audit log. Default: viewer.",
         ),

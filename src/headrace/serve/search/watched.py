@@ -129,14 +129,7 @@ class Watched:
         """Whether the queries are others than a moment ago; the files are looked at every ``LOOK_S``."""
         if self._looked_at is not None and time.monotonic() - self._looked_at < LOOK_S:
             return False
-        try:
-            queries, unread = self._files.read()
-        except HeadraceError as error:
-            if self._looked_at is None:
-                raise
-            self._looked_at = time.monotonic()
-            self._say("", error)
-            return False
+        queries, unread = self._files.read()
         if self._looked_at is None:
             for name in self._names or ():
                 if name not in queries | unread:
