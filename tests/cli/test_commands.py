@@ -402,7 +402,7 @@ class Pipeline:
         {"name": "shop", "state": "running", "endpoint": "http://127.0.0.1:7071", "token_file": "t",
          "tables": ["a", "b"]}],
         "views": [{"name": "revenue", "state": "live", "rows": 1234}], "sinks": []}
-def make(project, on_event):
+def make(project, on_event, *, yielding):
     on_event({"event": "note", "text": "hello"})
     on_event({"event": "source.started", "source": "shop", "tables": ["a", "b"]})
     error = {"code": "sink.connect", "what": "no route", "where": "w"}

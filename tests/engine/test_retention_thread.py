@@ -45,7 +45,8 @@ class Running:
         self.log = LogWriter(folder / "log", segment_bytes=SEGMENT)
         self.tell = self.told.append
         self.project = SimpleNamespace(settings=SimpleNamespace(retention=Retention(), audit=AuditRetention()))
-        self.maintainer = SimpleNamespace(kept=Kept(folder / "state"))
+        self.maintainer = SimpleNamespace(kept=Kept(folder / "state"), checkpoint=lambda: None)
+        self.on_engine = lambda work: work()
         self.delivers = dict[str, Any]()
         self.thread = RetentionThread(cast(Any, self))
 

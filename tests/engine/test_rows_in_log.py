@@ -19,7 +19,10 @@ from headrace.circuit.build import TABLE
 from headrace.circuit.operators import table
 from headrace.control import log_retain
 from headrace.engine import kept as keeping
+from headrace.engine import rebuild, retain
 from headrace.engine.backup import restore
+from headrace.log.append import LogWriter
+from headrace.log.base import Base
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
 from headrace.sources.connectors.http.connector import HttpSource
@@ -42,6 +45,7 @@ def shop(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         HttpSource, "relations", lambda source: tuple(replace(r, updates=bool(r.key)) for r in relations(source))
     )
     monkeypatch.setattr(table, "LEAST_BYTES", 0)
+    monkeypatch.setattr(table, "LEAST_PIECE", 0)
     with running(Case("shop", TABLES, {}, (), {}), tmp_path / "shop") as made:
         (made.folder / "headrace.yaml").write_text("name: shop\n")
         (made.folder / "functions/declared.py").unlink()
@@ -153,3 +157,77 @@ def test_damage_of_the_log_is_told_of_its_segment(shop: Running) -> None:
     with pytest.raises(HeadraceError, match=segment.name) as error:
         shop.reopen()
     assert error.value.code == "log.corrupt"
+
+
+def removed(shop: Running) -> bool:
+    """Whether retention, on its own thread, takes the first two segments away."""
+    plan = retain.planned(shop.pipeline.folder / "log", shop.pipeline.catalog, 3, None)
+    assert len(plan.segments) == 2
+    return shop.pipeline.retention._carried_out(plan, lambda: None) is not None
+
+
+def test_merged_since_the_checkpoint_that_names_them(shop: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.pipeline.maintainer.checkpoint()
+    monkeypatch.setattr(keeping, "UNSORTED_RUNS", 3)
+    shop.pipeline.maintainer.kept.merge()
+    assert removed(shop)
+    shop.reopen()
+    shop.verify()
+
+
+def test_no_checkpoint_names_them_where_one_has_failed(shop: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.pipeline.maintainer.checkpoint()
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.pipeline.maintainer, "checkpoint", failing)
+        with pytest.raises(OSError, match="full"):
+            removed(shop)
+    assert removed(shop)
+    shop.reopen()
+    shop.verify()
+
+
+def test_a_table_that_is_first_read_meanwhile(shop: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.define({})
+    add(shop, 4)
+    shop.pipeline.maintainer.checkpoint()
+    begin = LogWriter.begin_at
+
+    def later(log: LogWriter, base: Base, timeout_s: float) -> bool:
+        shop.define({"some": VIEWS["some"]})
+        return begin(log, base, timeout_s)
+
+    monkeypatch.setattr(LogWriter, "begin_at", later)
+    assert removed(shop)
+    assert [path.suffix for path in kept(shop)] == [".arrow"]
+    shop.reopen()
+    shop.verify()
+
+
+def test_half_of_a_step_is_no_checkpoint(shop: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.pipeline.maintainer.checkpoint()
+    shop.push({"clicks": {"insert": [["z", 100]]}})
+    monkeypatch.setattr(shop.pipeline.maintainer, "publish", failing)
+    with pytest.raises(OSError, match="full") as error:
+        shop.step()
+    shop.pipeline.error = error.value
+    with pytest.raises(OSError, match="full"):
+        removed(shop)
+    shop.reopen()
+    shop.pipeline.maintainer.step()
+    shop.verify()
+    assert shop.contents("counted")["z", "1", "100"] == 1
+
+
+def test_all_is_made_anew_though_the_steps_before_are_gone(shop: Running) -> None:
+    shop.pipeline.maintainer.checkpoint()
+    assert removed(shop)
+    shop.kill()
+    rebuild.everything(shop.folder)
+    shop.reopen()
+    shop.define(LATE)
+    shop.verify()
+    assert shop.contents("counted")["a", "4", "6"] == 1
+
+
+def failing(*given: Any, **named: Any) -> None:
+    raise OSError(28, "the disk is full")

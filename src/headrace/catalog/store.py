@@ -314,9 +314,11 @@ class Catalog(VersionTables):
             self._db.executemany("update view set fingerprint = '' where name = ?", ((name,) for name in names))
 
     def forget_state(self) -> None:
-        """The next start makes all that is kept anew from the log."""
+        """The next start makes all that is kept anew from the log, also where that has lost the steps before."""
         with self.transaction():
             self._db.execute("delete from checkpoint")
+            if (last := self.last_published()) is not None:
+                self.put_checkpoint(last.number, {})
             self.build_again(self.views())
 
     def take_over(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:

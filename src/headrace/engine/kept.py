@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,13 +16,14 @@ from typing import Any
 
 from headrace.catalog.synced import synced
 from headrace.engine.memory import give_back
+from headrace.model.errors import HeadraceError
 from headrace.serve.sound import sound, sound_now
 from headrace.state import reference
 from headrace.state.arrangement import MERGE_BYTES, Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
 from headrace.state.phases import MERGE, timed
 from headrace.state.reference import is_reference
-from headrace.state.run import STRETCH, checksums, is_sorted, size_of, stored_run, write_run
+from headrace.state.run import STRETCH, checksums, is_sorted, let_go, size_of, stored_run, write_run
 
 _log = logging.getLogger(__name__)
 MERGED = "merged"
@@ -162,9 +163,12 @@ class Kept:
 
     @property
     def size(self) -> dict[str, tuple[int, int, int]]:
-        """Arrangement -> (runs, rows, bytes)."""
+        """Arrangement -> (runs, rows, bytes); those of runs that lie in the log are the log's."""
         with self._lock:
-            return {n: (len(r), sum(x.rows for x in r), sum(x.size for x in r)) for n, r in self.runs.items()}
+            return {
+                name: (len(runs), sum(r.rows for r in runs), sum(r.size for r in runs if not is_reference(r.path)))
+                for name, runs in self.runs.items()
+            }
 
     def _merge_always(self) -> None:
         while not self._closed.is_set():
@@ -193,16 +197,22 @@ class Kept:
                 self._combine(name, runs, start)
         return True
 
-    def take_out_of(self, files: Collection[str]) -> bool:
+    def take_out_of(self, files: Collection[str], rest: Callable[[], None] = lambda: None) -> bool:
         """Write those rows that lie in files of these names into runs of their own; whether there were any.
 
-        The files are needed until the next checkpoint.
+        The files are needed until the next checkpoint. ``rest`` is called before each.
         """
         found = False
         while (at := self._lying_in(files)) is not None:
+            rest()
             found, (name, runs, start) = True, at
-            with self._large:
-                self._combine(name, runs, start, start + 1)
+            try:
+                with self._large:
+                    self._combine(name, runs, start, start + 1)
+            except HeadraceError:
+                if self._lying_in(files) == at:  # else it was merged, and deleted, meanwhile
+                    raise
+            let_go(runs[start].path)
         return found
 
     def _lying_in(self, files: Collection[str]) -> tuple[str, list[Run], int] | None:

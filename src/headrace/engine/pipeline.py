@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -234,11 +234,21 @@ class Pipeline:
                 future.set_exception(refusal(error, self.folder) or error)
 
     def on_engine(self, work: Callable[[], T]) -> T:
-        """Run ``work`` between two steps, on the engine's thread (or here, when none runs)."""
-        if self._thread is None or not self._thread.is_alive() or threading.current_thread() is self._thread:
+        """Run ``work`` between two steps, on the engine's thread (or here, when none runs).
+
+        Raises what the engine failed with: half of a step may be in what it holds.
+        """
+        if self.error is not None:
+            raise self.error
+        thread = self._thread
+        if thread is None or not thread.is_alive() or threading.current_thread() is thread:
             return work()
         future: Future[T] = Future()
         self._commands.put((work, future))
+        while not future.done() and thread.is_alive():
+            wait([future], WAIT_S)
+        if not future.done():  # it was asked when the thread had looked for the last time
+            raise HeadraceError("project.not_running", "the product is stopping")
         return future.result()
 
     # -- definitions ----------------------------------------------------------------------------------------

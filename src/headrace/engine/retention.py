@@ -124,12 +124,17 @@ class RetentionThread:
             raise HeadraceError("project.not_running", "the product is stopping")
         self._worked = time.monotonic()
 
+    def _let_go(self, plan: retain.Plan) -> None:
+        """Between two steps: neither live state nor the newest checkpoint refers to what the plan removes."""
+        self._pipeline.maintainer.kept.take_out_of(plan.names)
+        self._pipeline.maintainer.checkpoint()
+
     def _carried_out(self, plan: retain.Plan, rest: Callable[[], None]) -> Base | None:
         pipeline = self._pipeline
         if not plan.segments:
             return None
-        if pipeline.maintainer.kept.take_out_of(plan.names):
-            pipeline.on_engine(pipeline.maintainer.checkpoint)
+        pipeline.maintainer.kept.take_out_of(plan.names, rest)  # most of it beside the steps
+        pipeline.on_engine(lambda: self._let_go(plan))
         base = retain.carry_out(pipeline.folder, pipeline.catalog, pipeline.log, plan, rest)
         if base is not None:
             pipeline.tell({

@@ -178,7 +178,7 @@ def open_session(settings: Settings, *, brief: bool = False, yielding: bool = Fa
     if SparkSession.getActiveSession() is not None:
         return _quick(builder.getOrCreate())
     with without_noise():
-        if yielding:
+        if yielding and SparkContext._gateway is None:
             _launch_yielding(conf)
         return _quick(builder.getOrCreate())
 

@@ -110,7 +110,8 @@ class Asking:
                 with theirs:
                     self._process = subprocess.Popen(self._command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
             assert self._control is not None
-            socket.send_fds(self._control, [b"?"], [stream.fileno()])
+            with contextlib.suppress(ConnectionError):  # it has just ended, which the answer tells
+                socket.send_fds(self._control, [b"?"], [stream.fileno()])
 
     def close(self) -> None:
         """Questions that are asked are ended."""
@@ -146,6 +147,11 @@ class _Running:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
                 self._begun.pop(ended, None)
+        with contextlib.suppress(OSError):  # nothing may be left to look with: it is looked again
+            self._end_those_that_take_too_much()
+        return bool(self._begun)
+
+    def _end_those_that_take_too_much(self) -> None:
         for number in [number for number in self._begun if not apart.is_bound(number)]:  # it reads a past still
             self.begun(number, self._begun[number][0])
         taken = {number: _own(number) - before for number, (_, before) in self._begun.items()}
@@ -156,7 +162,6 @@ class _Running:
             if count > ground.bytes:
                 on_it = (number for number, (of, _) in self._begun.items() if of == ground)
                 os.kill(max(on_it, key=lambda number: taken[number]), signal.SIGKILL)
-        return bool(self._begun)
 
     def end(self) -> None:
         for number in self._begun:

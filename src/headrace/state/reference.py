@@ -53,7 +53,7 @@ class Reference:
 
     def lies_in(self, files: Collection[str]) -> bool:
         """Whether some of it lies in a file of one of these names."""
-        return any(Path(piece.file).name in files for piece in self.pieces)
+        return any(piece.file.rpartition("/")[2] in files for piece in self.pieces)
 
 
 def is_reference(path: str) -> bool:
@@ -93,9 +93,15 @@ def rows(path: str) -> pa.Table:
                     canonical(recorded.values(batch, name, type))
                     for (name, _), type in zip(reference.columns, types, strict=True)
                 ]
-                ones = pa.array(np.ones(batch.num_rows, np.int64)), pa.array(np.ones(batch.num_rows, np.int32))
+                ones = (each.slice(0, batch.num_rows) for each in _ones(batch.num_rows.bit_length()))
                 batches.append(pa.RecordBatch.from_arrays([*columns, *ones], schema=schema))
     return pa.Table.from_batches(batches, schema)
+
+
+@lru_cache(maxsize=1)
+def _ones(bits: int) -> tuple[pa.Array, pa.Array]:
+    """``2 ** bits`` weights and instants: the same memory for all batches of a size."""
+    return pa.array(np.ones(1 << bits, np.int64)), pa.array(np.ones(1 << bits, np.int32))
 
 
 def check(path: str) -> None:

@@ -156,6 +156,11 @@ def stored_run(path: str) -> pa.Table:
     return table
 
 
+def let_go(path: str) -> None:
+    """Have a run no longer open: what lies behind it is to be removed."""
+    _open.pop(path, None)
+
+
 def column(table: pa.Table, name: str) -> np.ndarray:
     """A column without nulls as a numpy array; without a copy when it is one chunk."""
     chunked = table[name]

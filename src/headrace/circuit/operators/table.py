@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.circuit.work import Operator
 
 LEAST_BYTES = 1 << 20  # of rows that stay in the log: fewer are soon merged, which is to read them where they lie
+LEAST_PIECE = 1 << 16  # bytes of a frame of them, in the mean: small ones are slow to open
 
 
 def circuit(builder: Builder, relation: Relation) -> Flow:
@@ -48,7 +49,8 @@ class PublishTable(Publish):
 
     def __init__(self, circuit: str, contents: Multiset | Upsert, relation: Relation, read: ReadRange | None) -> None:
         super().__init__(circuit, durable=False, consolidated=True)
-        self.contents, self.relation, self.read, self.least_bytes = contents, relation, read, LEAST_BYTES
+        self.contents, self.relation, self.read = contents, relation, read
+        self.least_bytes, self.least_piece = LEAST_BYTES, LEAST_PIECE
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if isinstance(self.contents, Multiset):
@@ -68,11 +70,12 @@ class PublishTable(Publish):
 
     def referred(self, rows: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
         """What tells of a file that says where in the log these rows lie; nothing where they are to be written."""
-        step = current()
-        if self.read is None or step.instants == "each" or sum(piece.nbytes for piece in rows) < self.least_bytes:
+        step, size = current(), sum(piece.nbytes for piece in rows)
+        # A whole table is made while retention may be at what it lies in; of a step it waits for the checkpoint.
+        if self.read is None or step.whole or step.instants == "each" or size < self.least_bytes:
             return []
         pieces = self.read.pieces(step, self.relation.name)
-        if not pieces:
+        if not pieces or len(pieces) * self.least_piece > size:
             return []
         columns = [(column.name, column.type) for column in self.relation.columns]
         reference = Reference(columns, pieces, sum(piece.num_rows for piece in rows))
