@@ -262,6 +262,30 @@ def test_what_is_wrong_comes_first(given: Given) -> None:
     assert [error for error in watched.errors if "Content Security" in error] == []
 
 
+def test_how_far_a_source_is_with_what_it_copies(given: Given) -> None:
+    rows = {"table": "orders", "unit": "rows", "done": 300_000, "total": 1_200_000, "per_s": 31_000.0, "left_s": 28.6}
+    size = {"table": "visits", "unit": "bytes", "done": 48 << 20, "total": None, "per_s": None, "left_s": None}
+    source = {"name": "shop", "state": "running", "tables": ["orders", "visits"], "rows": 12, "position": "4",
+              "error": None, "warnings": [], "quarantined": {}, "copying": [rows, size]}  # fmt: skip
+    done = {**source, "copying": []}
+    denied = {"code": "access.denied", "what": "the role viewer may not do this"}
+    status = chain([{**STATUS, "sources": [source]}], repeat({**STATUS, "sources": [done]}))
+    page = given({"status": status, "top": (403, denied)})
+    page.clock.install(time=0)
+    page.clock.pause_at(1)
+    page.goto("/")
+    bar = page.get_by_role("progressbar", name="copying orders")
+    assert bar.evaluate("bar => bar.position") == 0.25
+    assert page.get_by_role("progressbar", name="copying visits").evaluate("bar => bar.position") == -1  # none is known
+    told = page.locator(".copying")
+    expect(told).to_have_text([
+        "copying orders: 300,000 of 1,200,000 rows, about 29 s left", "copying visits: 48 MiB",
+    ])  # fmt: skip
+    picture(page, "copying")
+    page.clock.run_for(1_000)
+    expect(told).to_have_count(0)
+
+
 def test_a_quarantine_of_more_than_one_answer_says_so(given: Given) -> None:
     held = [
         {"id": f"orders:{n}:1", "operation": "insert", "reason": "its key is there", "row": {"id": n}} for n in (1, 2)

@@ -46,10 +46,20 @@ export interface ViewStatus {
   quarantined?: Record<string, number>
 }
 
+/** The first copy of a table, or that of large files. */
+export interface Copied {
+  table: string
+  unit: 'rows' | 'bytes'
+  done: number
+  total: number | null
+  left_s: number | null
+}
+
 export interface SourceStatus {
   name: string
   state: string
   tables: string[]
+  copying: Copied[]
   rows: number
   position: string | null
   error: ErrorShown | null
