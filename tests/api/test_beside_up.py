@@ -114,6 +114,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert not (folder / ".headrace/api.json").exists()
 
 
+def test_what_answers_questions_is_there_before_the_first(running: Running) -> None:
+    """Of all tests the first: nobody has asked yet."""
+    end, beside = time.monotonic() + WAIT_S, psutil.Process(running.process.pid)
+    while not any("headrace.serve.asking" in each.cmdline() for each in beside.children(recursive=True)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_the_page_of_the_reference_is_so(running: Running) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     examples = re.findall(r"^```sh\n(.*?)^```\n^```json\n(.*?)^```$", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -101,6 +101,7 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     access = Access(folder / STATE)
     ends.callback(access.close)
     asking = Asking(folder)
+    asking.begin()
     questions = Questions(Mirror(folder), api.memory, told["query_seconds"], asking)
     ends.callback(questions.close)
     encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}

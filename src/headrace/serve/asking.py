@@ -67,7 +67,7 @@ class Answered:
 
 
 class Asking:
-    """Begins with the first question, and anew once it has ended. Used by any thread."""
+    """Begins when it is told to, else with the first question, and anew once it has ended. Used by any thread."""
 
     def __init__(self, project: Path) -> None:
         self._command = [sys.executable, "-P", "-m", "headrace.serve.asking", str(project)]
@@ -75,6 +75,12 @@ class Asking:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._closed = False
+
+    def begin(self) -> None:
+        """Have it at hand before the first question, which would wait for what it imports."""
+        with self._lock, contextlib.suppress(OSError):  # of want of room, say: the first question tells
+            if not self._closed:
+                self._at_hand()
 
     def ask(self, asked: Asked, runs: Runs) -> Any:
         """See ``apart.answer``. One that ends together with the process that answers is asked anew."""
@@ -103,15 +109,18 @@ class Asking:
         with self._lock:
             if self._closed:
                 raise _stopping()
-            if self._process is None or self._process.poll() is not None:
-                if self._control is not None:
-                    self._control.close()
-                self._control, theirs = socket.socketpair()
-                with theirs:
-                    self._process = subprocess.Popen(self._command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
-            assert self._control is not None
             with contextlib.suppress(ConnectionError):  # it has just ended, which the answer tells
-                socket.send_fds(self._control, [b"?"], [stream.fileno()])
+                socket.send_fds(self._at_hand(), [b"?"], [stream.fileno()])
+
+    def _at_hand(self) -> socket.socket:
+        """What leads to the process, which is begun where there is none. To be called with the lock."""
+        if self._control is None or self._process is None or self._process.poll() is not None:
+            if self._control is not None:
+                self._control.close()
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                self._process = subprocess.Popen(self._command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+        return self._control
 
     def close(self) -> None:
         """Questions that are asked are ended."""
