@@ -19,11 +19,10 @@ from typing import Any
 import pytest
 
 from headrace.catalog.project import read
-from headrace.circuit.node import Loop
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
-from headrace.engine import first, maintain, told_jobs
+from headrace.engine import building, maintain, told_jobs
 from headrace.engine.pipeline import Pipeline
 from project_folder import ProjectFolder
 
@@ -31,11 +30,12 @@ pytestmark = pytest.mark.spark
 
 ORDERS = {"columns": {"id": "bigint", "customer": "bigint"}, "key": ["id"]}
 ROWS = 500
+NEW = ("customers", "orders")
 
 
 @pytest.fixture
 def shop(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
-    for module in (first, maintain):
+    for module in (building, maintain):
         monkeypatch.setattr(module, "TOLD_S", 0.0)
     project.settings(checkpoint_seconds=3600)
     project.source("shop", "http", listen=False, tables={"orders": ORDERS})
@@ -89,7 +89,7 @@ def test_the_building_of_views(spark: Any, shop: ProjectFolder) -> None:
 def test_while_a_view_is_built_it_is_told_what_is_known(
     spark: Any, shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its tasks that have ended; no rate and no estimate follow from them, but how long it goes on."""
+    """For how long it goes on and, once some of its tasks have ended, how far it is and about how long it takes."""
     events: list[dict[str, Any]] = []
     shop.view("all_orders", "SELECT id, customer FROM orders")
     pipeline = Pipeline(read(shop.path), on_event=events.append)
@@ -117,38 +117,63 @@ def test_while_a_view_is_built_it_is_told_what_is_known(
         pipeline.apply(read(shop.path))
     finally:
         pipeline.stop()
-    told = progress(events, "done", "total", "per_s", "left_s")
     text = "building view customers, 1 of 1, over rows"
-    assert told[:3] == [(text, done, ROWS, None, None) for done in (0, 0, ROWS // 2)]
+    told = progress(events, "done", "total")
+    assert told[:3] == [(text, done, ROWS) for done in (0, 0, ROWS // 2)]
+    assert progress(events, "per_s", "left_s")[:2] == [(text, None, None)] * 2
+    assert next(event["per_s"] for event in events if event.get("done")) > 0
     since = [event["for_s"] for event in events if event["event"] == "progress"]
     assert since == sorted(since) and since[-1] < 60
 
 
-def test_an_estimate_is_of_views_that_are_built_and_no_share_of_a_recursive_one_is_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Three views of 100 rows; of the second and the third Spark has ended half of the tasks that it knows."""
+def test_an_estimate_is_of_what_was_last_known_and_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three views of 100 rows, told every ten seconds; nothing is known of the third's jobs."""
     events: list[dict[str, Any]] = []
-    monkeypatch.setattr(first, "telling", lambda _, tell: nullcontext(tell(0.5)))
+    shares = {"second": [0.5, 0.5, 0.25, 0.75], "third": [0.5]}
     maintainer: Any = SimpleNamespace(tell=events.append, spark=SimpleNamespace(sparkContext=None))
-    nodes: list[list[Any]] = [[], [], [object.__new__(Loop)]]
-    views: list[Any] = [
-        SimpleNamespace(schema=SimpleNamespace(name=f"v{n}"), root=SimpleNamespace(walk=lambda found=found: found))
-        for n, found in enumerate(nodes)
+    views = building.Building(maintainer, "building view {0}", dict.fromkeys(["first", *shares]), wide_rows=300)
+    views.pace.began = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: len(events) * 10.0)
+    for name in views.names:
+        views.found(name, 100)
+    views.turn("first")
+    for name, known in shares.items():
+        monkeypatch.setattr(building, "telling", lambda _, tell, known=known: nullcontext([*map(tell, known)]))
+        views.turn(name)
+        views.followed(name, lambda: None, jobs_known=name == "second")
+    assert [(event["text"].split()[2], event["done"], event["per_s"], event["left_s"]) for event in events] == [
+        ("first,", 0, None, None),
+        ("second,", 100, 10.0, 20.0),
+        ("second,", 150, 7.5, 20.0),
+        ("second,", 150, 7.5, 10.0),
+        ("second,", 150, 7.5, None),  # it passed; another stage has begun, and nothing goes back
+        ("second,", 175, 3.5, 35.7),
+        ("third,", 200, 3.3, 30.0),
+        ("third,", 200, 3.3, 20.0),
     ]
-    building = first.Building(maintainer, views, wide_rows=300)
-    for view in views:
-        building.found(view, [60, 40])
-    building.turn(views[0])
-    building.pace.began -= 10  # which the first takes
-    for view in views[1:]:
-        building.turn(view)
-        building.followed(view, lambda: None)
-    assert [(event["done"], event["total"]) for event in events] == [
-        (0, 300), (100, 300), (150, 300), (200, 300), (200, 300)
-    ]  # fmt: skip
-    assert [event["per_s"] and round(event["per_s"]) for event in events] == [None, 10, 10, 20, 20]
-    assert [event["left_s"] and round(event["left_s"]) for event in events] == [None, 20, 20, 5, 5]
+
+
+def test_the_first_contents_of_tables(spark: Any, shop: ProjectFolder) -> None:
+    """Which nothing has read before, out of the log, those of one table without rows not told."""
+    events: list[dict[str, Any]] = []
+    shop.source("shop", "http", listen=False, tables={"orders": ORDERS, "customers": ORDERS, "none": ORDERS})
+    pipeline = Pipeline(read(shop.path), on_event=events.append)
+    pipeline.start()
+    try:
+        assert pipeline.ingests["shop"].ready.wait(60)
+        rows = [{"table": "orders", "op": "insert", "row": {"id": n, "customer": 1}} for n in range(ROWS)]
+        pipeline.wait_for(pipeline.push("shop", [*rows, {**rows[0], "table": "customers"}]))
+        events.clear()
+        for table in (*NEW, "none"):
+            shop.view(f"of_{table}", f"SELECT count(*) AS n FROM {table}")
+        pipeline.apply(read(shop.path))
+        assert pipeline.show("of_orders").to_pylist() == [{"n": ROWS}]
+    finally:
+        pipeline.stop()
+    told = [each for each in progress(events, "done", "total") if "table" in each[0]]
+    texts = list(dict.fromkeys(text for text, *_ in told))
+    assert texts == [f"reading table {name} from the log, {n} of 2, over rows" for n, name in enumerate(NEW, 1)]
+    assert told[0][1:] == (0, ROWS + 1)
 
 
 def test_the_share_of_a_job_that_is_done_while_it_runs(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,12 +58,13 @@ class Backfill:
         self.reader = LogReader(folder / "log")
         self._lock = threading.Lock()
 
-    def table(self, circuit: Circuit, number: int, upto: int, wide_rows: int) -> list[Path]:
-        """A table that views newly read: its contents from the log. Gives the files of what it could not take."""
-        refs = [r for r in self.reader.refs(0, upto) if circuit.name in r.rows]
-        if not refs:
-            return []
-        rows = sum(r.rows[circuit.name] for r in refs)
+    def changes(self, table: str, upto: int) -> int:
+        """How many rows of a table the log has up to a commit."""
+        return sum(ref.rows.get(table, 0) for ref in self.reader.refs(0, upto))
+
+    def table(self, circuit: Circuit, rows: int, number: int, upto: int, wide_rows: int) -> list[Path]:
+        """A table that views newly read: its contents, of so many rows of the log. Gives the files of what it could not
+        take."""
         result = self.first(circuit, rows, number, upto, {}, wide_rows)
         self.kept.add(result.runs)
         return result.refused

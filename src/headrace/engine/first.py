@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.circuit.build import TABLE
 from headrace.circuit.node import Loop
 from headrace.engine.backfill import Bases
+from headrace.engine.building import Building
 from headrace.engine.compile import Compiled
 from headrace.engine.disk import refusal
 from headrace.engine.failures import Failed, Scene, message, unnamed
 from headrace.engine.program import Program
 from headrace.engine.side_by_side import SideBySide
 from headrace.engine.step import CircuitFailed
-from headrace.engine.told_jobs import telling
 from headrace.engine.unroll import feeds_of
-from headrace.model.pace import TOLD_S, Pace
 from headrace.state.run import rows_of
 
 if TYPE_CHECKING:
     from headrace.engine.maintain import Maintainer
-
-T = TypeVar("T")
 
 
 def first_contents(
@@ -45,12 +41,19 @@ def tables(maintainer: Maintainer, program: Program, upto: int, wide_rows: int) 
     """The state of tables that views newly read; what they could not take goes into the quarantine."""
     number, kept = maintainer.number + 1, maintainer.kept
     new = [c for c in program.circuits if c.relation is not None and not kept.runs.get(TABLE + c.name)]
-    works = {c.name: partial(maintainer.backfill.table, c, number, upto, wide_rows) for c in new}
     with maintainer.log.held(), SideBySide(maintainer.spark, maintainer.settings.partitions) as beside:
-        for name, work in works.items():
-            beside.begin(name, work)
+        rows = {c.name: count for c in new if (count := maintainer.backfill.changes(c.name, upto))}
+        building = Building(maintainer, "reading table {0} from the log", rows, wide_rows)
+        works = {}
+        for circuit in (c for c in new if c.name in rows):
+            table = partial(maintainer.backfill.table, circuit, rows[circuit.name], number, upto, wide_rows)
+            works[circuit.name] = partial(building.followed, circuit.name, table)
+            beside.begin(circuit.name, works[circuit.name])
         for circuit in new:
-            refused = beside.had(circuit.name, works[circuit.name])()
+            refused = list[Path]()
+            if circuit.name in works:
+                building.turn(circuit.name)
+                refused = beside.had(circuit.name, works[circuit.name])()
             assert circuit.relation is not None
             maintainer.quarantine.begin(refused, circuit.relation, number, upto)
 
@@ -66,15 +69,15 @@ class Views:
         self.number, self.held, self.wide_rows = maintainer.number + 1, held, wide_rows
         self.bases: Bases = {}
         self.broken: dict[str, Failed] = {}
-        names = {c.schema.name for c in fresh}
-        self.building = Building(maintainer, fresh, wide_rows)
-        self.waits = {c.schema.name: names.intersection(c.reads) for c in fresh}
+        names = dict.fromkeys(c.schema.name for c in fresh)
+        self.building = Building(maintainer, "building view {0}", names, wide_rows)
+        self.waits = {c.schema.name: names.keys() & c.reads for c in fresh}
 
     def built(self) -> tuple[Bases, dict[str, Failed]]:
         with SideBySide(self.maintainer.spark, self.maintainer.settings.partitions) as beside:
             self.begin(beside)
             for compiled in self.fresh:
-                self.building.turn(compiled)
+                self.building.turn(compiled.schema.name)
                 self.build(compiled, beside)
                 for others in self.waits.values():
                     others.discard(compiled.schema.name)
@@ -99,11 +102,13 @@ class Views:
         return Failed(compiled, 0, [unnamed(0, lost)], lost=lost) if lost else None
 
     def work(self, compiled: Compiled) -> partial[tuple[list[str], int]]:
+        name, view = compiled.schema.name, self.maintainer.backfill.view
         feeds = {feed: self.maintainer.contents(feed, self.bases) for feed in feeds_of(compiled.root)}
-        self.building.found(compiled, (rows_of(path) for paths in feeds.values() for path in paths))
-        view = self.maintainer.backfill.view
+        self.building.found(name, sum(rows_of(path) for paths in feeds.values() for path in paths))
         work = partial(view, compiled, feeds, self.bases, self.number, self.upto, self.wide_rows)
-        return partial(self.building.followed, compiled, work)
+        # Of a recursive query it is not known how many levels it takes, and each is a job.
+        recursive = any(isinstance(node, Loop) for node in compiled.root.walk())
+        return partial(self.building.followed, name, work, jobs_known=not recursive)
 
     def build(self, compiled: Compiled, beside: SideBySide) -> None:
         name, refused = compiled.schema.name, self.refused(compiled)
@@ -124,64 +129,3 @@ class Views:
             "event": "view.built", "view": name, "version": compiled.schema.version, "rows": made[1],
             "seconds": round(beside.seconds[name], 3),
         })  # fmt: skip
-
-
-class Building:
-    """How far the building of views is, in rows that they read, told where it takes long."""
-
-    def __init__(self, maintainer: Maintainer, fresh: Sequence[Compiled], wide_rows: int) -> None:
-        self.maintainer, self.wide_rows = maintainer, wide_rows
-        self.names = [compiled.schema.name for compiled in fresh]
-        self.rows: dict[str, int] = {}
-        self.shares: dict[str, float] = {}  # of the tasks of each view, those that have ended
-        self.built: set[str] = set()
-        self.guard = threading.Lock()  # one word after the other
-        self.pace = Pace(0)  # in rows of views that are built: the tasks of one that is not say nothing of its time
-        self.name, self.turned, self.known = "", 0.0, dict[str, Any]()
-
-    def found(self, compiled: Compiled, rows: Iterable[int]) -> None:
-        """A view is to be built, which reads files of so many rows."""
-        name = compiled.schema.name
-        if name not in self.rows:
-            self.rows[name] = sum(rows)
-            self.pace.total = (self.pace.total or 0) + self.rows[name]
-
-    def turn(self, compiled: Compiled) -> None:
-        """Those before it are built, or failed; this one is waited for now."""
-        self.built.add(self.name)
-        self.pace.done = sum(rows for name, rows in self.rows.items() if name in self.built)
-        self.name, self.turned, self.known = compiled.schema.name, time.monotonic(), self.pace.shown()
-        if (self.pace.total or 0) >= self.wide_rows or time.monotonic() - self.pace.began > TOLD_S:
-            self.tell()
-
-    def followed(self, compiled: Compiled, work: Callable[[], T]) -> T:
-        """The work that builds a view; while it is waited for, it is told how far it is."""
-        name = compiled.schema.name
-        # Of one with levels it is not known how many jobs it takes.
-        recursive = any(isinstance(node, Loop) for node in compiled.root.walk())
-
-        def heard(share: float) -> None:
-            self.shares[name] = 0.0 if recursive else share
-            if name == self.name:
-                self.tell()
-
-        with telling(self.maintainer.spark.sparkContext, heard):
-            made = work()
-        self.built.add(name)
-        return made
-
-    def tell(self) -> None:
-        """``for_s``: seconds since the building began. ``left_s`` is what was known at the turn, as it passes."""
-        with self.guard:
-            parts = [r if n in self.built else int(r * self.shares.get(n, 0)) for n, r in list(self.rows.items())]
-            now, left_s = time.monotonic(), self.known["left_s"]
-            left_s = None if left_s is None else round(self.turned + left_s - now, 1)
-            self.maintainer.tell({
-                "event": "progress",
-                "text": f"building view {self.name}, {self.names.index(self.name) + 1} of {len(self.names)}, over rows",
-                **self.known,
-                "done": sum(parts),
-                "total": self.pace.total,
-                "left_s": left_s if left_s is not None and left_s > 0 else None,
-                "for_s": round(now - self.pace.began, 1),
-            })  # fmt: skip
