@@ -50,8 +50,9 @@ def test_contents_are_what_deltas_add_up_to(hashes: str, data: st.DataObject) ->
             patch.setattr(contents, "row_hashes", lambda columns, rows: kept(columns, rows) & np.uint64(0))
         key = data.draw(st.sampled_from([(), ("k",)]))
         total: Counter[Row] = Counter(data.draw(st.lists(ROWS, max_size=8)))
-        now = Contents.of(table(total), key)
-        for _ in range(data.draw(st.integers(0, 8))):
+        now, deltas = Contents.of(table(total), key), list[pa.Table]()
+        steps = data.draw(st.integers(0, 8))
+        for step in range(steps):
             before, was = now, held(now.table())
             gone = (
                 Counter(data.draw(st.lists(st.sampled_from(sorted(total.elements(), key=repr)), max_size=4)))
@@ -62,8 +63,12 @@ def test_contents_are_what_deltas_add_up_to(hashes: str, data: st.DataObject) ->
             come = Counter(data.draw(st.lists(ROWS, max_size=6)))
             delta = Counter(come)
             delta.subtract(gone)
-            now = now.after(table(delta))
+            deltas.append(table(delta))
             total.update(delta)
+            if step + 1 < steps and data.draw(st.booleans()):
+                continue  # several come at once
+            now = now.after(pa.concat_tables(deltas))
+            deltas.clear()
             assert held(now.table()) == +total
             assert held(before.table()) == was  # a reader keeps what it has
         for wanted in range(6):
@@ -75,8 +80,9 @@ def test_contents_are_what_deltas_add_up_to(hashes: str, data: st.DataObject) ->
 def test_a_row_that_is_not_there_cannot_go() -> None:
     now = Contents.of(table(Counter({(1, "a", "0.0"): 2, (2, "b", "0.0"): 1})), ("k",))
     for gone in ({(1, "a", "0.0"): -3}, {(3, "a", "0.0"): -1}):
-        with pytest.raises(Diverged):
-            now.after(table(Counter(gone)))
+        for whole in (now, Contents.of(table(Counter()))):
+            with pytest.raises(Diverged):
+                whole.after(table(Counter(gone)))
 
 
 def test_parts_stay_few_and_rows_that_are_gone_leave() -> None:

@@ -283,7 +283,8 @@ def _view(catalog: Catalog, record: ViewRecord, number: int, held: Held | None) 
         raise _Passed  # some of them may have been forgotten meanwhile
     if not outputs:
         return replace(held, upto=number)
-    delta = snapshot.delta(record, sound(((o.path, o.sums) for o in outputs), record.schema.name))
+    paths = sound(((o.path, o.sums) for o in outputs), record.schema.name)
+    delta = snapshot.stored(record, [open_run(path) for path in paths])
     return replace(held, upto=number, contents=held.contents.after(delta))
 
 
