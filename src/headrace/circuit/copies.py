@@ -22,6 +22,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, key_order, lookup, newest
 from headrace.state.run import HASH, column
+from headrace.state.sorting import stable_order
 
 COPIES = "copies"  # bigint: how often a value stands in its group
 GROUP, SEGMENT = "_g", "_s"  # bigint: a row's group and segment in the step
@@ -115,4 +116,4 @@ class Copies:
         come = come.append_column(WEIGHT, pa.array(np.ones(len(there), np.int64)))
         come = come.append_column(COPIES, pa.array(after[there])).select(self.stored.names).cast(self.stored)
         made = pa.concat_tables([gone.select(self.stored.names).cast(self.stored), come])
-        return made.take(pa.array(np.argsort(column(made, HASH), kind="stable")))
+        return made.take(pa.array(stable_order(column(made, HASH))))

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.formats.types.arrow import from_arrow, to_arrow
+from headrace.state.sorting import stable_order
 
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
@@ -116,7 +117,7 @@ def _bytes(array: pa.Array, seeds: np.ndarray) -> np.ndarray:
     content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
     hashes = np.empty(len(array), np.uint64)
-    order = np.argsort(lengths, kind="stable")
+    order = stable_order(lengths)
     bounds = np.flatnonzero(np.r_[True, np.diff(lengths[order]) != 0, True])
     for first, last in pairwise(bounds):
         rows = order[first:last]

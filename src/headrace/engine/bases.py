@@ -25,6 +25,7 @@ from headrace.serve.replay import Replay
 from headrace.state.order import fixed_width
 from headrace.state.row_hash import row_hashes
 from headrace.state.run import column
+from headrace.state.sorting import stable_order
 
 SHARE_BYTES = 128 << 20  # changes of a table that are replayed together, about
 SHARES_MAX = 256  # beyond SHARE_BYTES times this the shares grow
@@ -146,7 +147,7 @@ class _Written:
             self._schema, self._files = batch.schema, self._files + 1
         keys = [recorded.values(batch, name, arrow) for name, arrow in self._by.items()]
         share = (row_hashes(keys, batch.num_rows) % np.uint64(self._count)).astype(np.int64)
-        order = np.argsort(share, kind="stable")
+        order = stable_order(share)
         batch = batch.take(pa.array(order))
         places, starts = np.unique(share[order], return_index=True)
         for place, begin, stop in zip(places.tolist(), starts, [*starts[1:], len(order)], strict=True):

@@ -18,6 +18,7 @@ from headrace.model.transaction import OPERATION, STRICT, TRUNCATE, UNCHANGED
 from headrace.serve.replay import Replay
 from headrace.state.row_hash import row_hashes
 from headrace.state.rows import row_codes
+from headrace.state.sorting import distinct_numbers
 
 
 class StoredRows:
@@ -95,7 +96,7 @@ class _Wanted:
         self._open()
 
     def _open(self) -> None:
-        self._hashes = np.unique(row_hashes([self._keys[name] for name in self._by], self._keys.num_rows))
+        self._hashes = distinct_numbers(row_hashes([self._keys[name] for name in self._by], self._keys.num_rows))
 
 
 def _complete(batch: pa.RecordBatch) -> np.ndarray:

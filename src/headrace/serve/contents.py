@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from headrace.model.delivery import WEIGHT
 from headrace.state.row_hash import row_hashes
 from headrace.state.rows import canonical, consolidate, row_codes
+from headrace.state.sorting import distinct_numbers, stable_order
 
 Hashes = npt.NDArray[np.uint64]
 Weights = npt.NDArray[np.int64]
@@ -84,7 +85,7 @@ class Contents:
 
     def under(self, rows: pa.Table) -> pa.Table:
         """The rows with ``_w`` found by the same as one of ``rows``, and perhaps others whose hashes are the same."""
-        hashes = np.unique(row_hashes([rows[name] for name in self.key or self.schema.names], rows.num_rows))
+        hashes = distinct_numbers(row_hashes([rows[name] for name in self.key or self.schema.names], rows.num_rows))
         found = []
         for part in self.parts:
             _, places = part.probe(hashes)
@@ -117,7 +118,7 @@ class Contents:
         rows = rows.combine_chunks()
         named = self.key or rows.column_names
         hashes = row_hashes([rows[name] for name in named], rows.num_rows)
-        places = np.argsort(hashes, kind="stable")
+        places = stable_order(hashes)
         return Part(rows, weights, hashes[places], places)
 
     def _added(self, rows: pa.Table) -> Contents:
@@ -139,7 +140,7 @@ class Contents:
         if not gone.num_rows:
             return self
         hashes = row_hashes([gone[name] for name in self.key or self.schema.names], gone.num_rows)
-        order = np.argsort(hashes, kind="stable")
+        order = stable_order(hashes)
         gone, hashes = gone.take(pa.array(order)), hashes[order]
         probed = [part.probe(hashes) for part in self.parts]
         index = np.concatenate([index for index, _ in probed] or [np.empty(0, np.int64)])
@@ -185,7 +186,7 @@ class Contents:
         due = np.zeros(int(codes.max()) + 1, np.int64)
         np.add.at(due, codes[: len(owed)], owed)
         mine = codes[len(owed) :]
-        order = np.argsort(mine, kind="stable")  # of equal rows the first give what they have
+        order = stable_order(mine)  # of equal rows the first give what they have
         held = has[order]
         total = np.cumsum(held) - held
         first = np.r_[True, mine[order][1:] != mine[order][:-1]] if len(order) else np.empty(0, bool)

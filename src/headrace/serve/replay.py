@@ -24,6 +24,7 @@ from headrace.serve.history import reader_of
 from headrace.serve.snapshot import catalog_path
 from headrace.state.rows import canonical, row_codes
 from headrace.state.run import column
+from headrace.state.sorting import stable_order
 
 PART_ROWS = 262_144  # changes replayed together, at least: as many as the table holds, so that work grows evenly
 
@@ -154,7 +155,7 @@ def _by_key(key: Sequence[str], names: list[str], kept: pa.Table, changes: pa.Ta
     images = pa.table([*there.values(), *kept.drop_columns(WEIGHT).columns], schema=changes.schema)
     rows = pa.concat_tables([images, changes])
     codes = row_codes([rows[name] for name in key])
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     codes, operations = codes[order], column(rows, OPERATION)[order]
     if (operations & STRICT).any():
         taken = _without_conflict(codes, operations)
@@ -203,7 +204,7 @@ def _by_row(names: list[str], kept: pa.Table, changes: pa.Table) -> pa.Table:
     weights = np.r_[column(kept, WEIGHT), np.where(column(changes, OPERATION) & (STRICT - 1) == DELETE, -1, 1)]
     rows = pa.concat_tables([kept.select(names), changes.select(names)])
     codes = row_codes([rows[name] for name in names])
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     firsts = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0][: len(order)])
     sums = np.cumsum(weights[order])
     before = np.repeat((sums - weights[order])[firsts], np.diff(np.r_[firsts, len(order)]))

@@ -12,6 +12,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Hits
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column, merge
+from headrace.state.sorting import lexical_order
 
 
 def distinct(sorted_hashes: np.ndarray) -> np.ndarray:
@@ -58,12 +59,12 @@ def key_order(table: pa.Table, keys: Sequence[str], then: Sequence[np.ndarray]) 
     Returns (order, new): index array and boolean array of the table's length.
     """
     hashes = column(table, HASH)
-    order = np.lexsort((*reversed(then), hashes))
+    order = lexical_order([hashes, *then])
     starts = _changes(hashes[order])
     sorted_keys = [table[k].take(pa.array(order)) for k in keys]
     if _adjacent_differ(sorted_keys, starts):
         codes = row_codes([table[HASH], *[table[k] for k in keys]])
-        order = np.lexsort((*reversed(then), codes, hashes))
+        order = lexical_order([hashes, codes, *then])
         starts = _changes(codes[order])
     return order, starts
 
@@ -90,7 +91,7 @@ def newest(hits: Hits, keys: Sequence[str]) -> pa.Table:
     For arrangements that hold at most one row a key: a run that knows a key holds its newest row (or only its
     removal), so the newest run decides and rows need not be added up. Hashes that collide are added up.
     """
-    order = np.lexsort((hits.runs, hits.keys))
+    order = lexical_order([hits.keys, hits.runs])
     rows = hits.rows.take(pa.array(order))
     found, runs = hits.keys[order], hits.runs[order]
     starts = _changes(found)

@@ -34,6 +34,7 @@ from headrace.state.reads import READS
 from headrace.state.row_hash import row_hashes
 from headrace.state.rows import canonical, row_codes
 from headrace.state.run import HASH, column, write_run
+from headrace.state.sorting import distinct_numbers, lexical_order
 
 PLACE = "_o"
 TIE = "_t"
@@ -161,7 +162,7 @@ def _sorted(table: pa.Table, keys: Sequence[str], merged: bool) -> tuple[Rows, F
         rows, first, _ = _ordered(words, merged)
     repeated = np.flatnonzero(~first)
     if not _equal_neighbours(table, _content(table), rows, repeated):
-        tied = np.unique(np.r_[repeated, repeated - 1])
+        tied = distinct_numbers(np.r_[repeated, repeated - 1])
         codes = np.zeros(len(rows), np.int64)
         codes[rows[tied]] = row_codes([table[name].take(pa.array(rows[tied])) for name in _content(table)])
         rows, first, _ = _ordered([*words, codes], merged)
@@ -170,7 +171,7 @@ def _sorted(table: pa.Table, keys: Sequence[str], merged: bool) -> tuple[Rows, F
 
 def _ordered(words: Sequence[npt.NDArray[Any]], merged: bool) -> tuple[Rows, Flags, Flags]:
     """The order by some numbers, where they change, and where the first of them changes."""
-    rows = _merged_order(words) if merged else np.lexsort(words[::-1])
+    rows = _merged_order(words) if merged else lexical_order(words)
     changes = np.zeros((2, len(rows)), np.bool_)
     changes[:, :1] = True
     for number, word in enumerate(words):

@@ -17,6 +17,7 @@ from headrace.state.order import Bounds
 from headrace.state.ordered_run import TIE, UPTO, Layout, OrderedRun
 from headrace.state.places import Flags, Places, Rows, Words, equal, less
 from headrace.state.rows import row_codes
+from headrace.state.sorting import lexical_order, stable_order
 
 Numbers = npt.NDArray[np.int64]
 Part = tuple[OrderedRun, Rows, Rows]  # a run, and where the rows of each query begin and end in it
@@ -248,7 +249,7 @@ class Stretches:
         if len(parts) == 1:
             return Found(parts[0].queries, parts[0].weights, parts[0].rows)
         queries = np.concatenate([part.queries for part in parts])
-        order = np.argsort(queries, kind="stable")
+        order = stable_order(queries)
         rows = pa.concat_tables([part.rows for part in parts]).take(pa.array(order))
         return Found(queries[order], np.concatenate([part.weights for part in parts])[order], rows)
 
@@ -278,7 +279,7 @@ class _Entries:
     def sorted(self, codes: Numbers | None = None) -> tuple[Rows, Flags]:
         """The order by query, place, hash (and ``codes``), and where in it one of these changes."""
         keys = [self.queries, *self.words.T] if codes is None else [self.queries, *self.words.T, codes]
-        order = np.lexsort(keys[::-1])
+        order = lexical_order(keys)
         queries, words = self.queries[order], self.words[order]
         first = np.ones(len(order), np.bool_)
         first[1:] = (queries[1:] != queries[:-1]) | ~equal(words[1:], words[:-1])

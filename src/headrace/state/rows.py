@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.delivery import WEIGHT
+from headrace.state.sorting import lexical_order
 
 Array: TypeAlias = npt.NDArray[Any]
 _SIGN = np.uint64(1 << 63)
@@ -265,7 +266,7 @@ def _sorted(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int64], npt.NDA
     words = _packed([key for column in columns for key in _keys(column)])
     if not words:
         return np.arange(count), new
-    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
+    order = lexical_order(words)
     for word in words:
         placed = word[order]
         new[1:] |= placed[1:] != placed[:-1]

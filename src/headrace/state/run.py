@@ -20,6 +20,7 @@ from headrace.state.narrow import alike, formed, narrowed, widened
 from headrace.state.phases import MERGE, WRITE, passed, timed
 from headrace.state.reference import is_reference
 from headrace.state.rows import consolidate
+from headrace.state.sorting import distinct_numbers, stable_order
 
 HASH = "_h"  # int64: Spark's hash of the key; it routes and finds, it never decides equality
 OPEN_RUNS = 512
@@ -188,7 +189,7 @@ def _stretches(tables: list[pa.Table], form: pa.Schema) -> Iterator[list[pa.Tabl
     number = 1 + sum(table.nbytes for table in tables) // STRETCH
     largest = max(tables, key=lambda table: table.num_rows)
     places = np.arange(1, number) * largest.num_rows // number
-    cuts = np.unique(column(largest, HASH)[places])
+    cuts = distinct_numbers(column(largest, HASH)[places])
     ends = [np.r_[0, np.searchsorted(column(table, HASH), cuts), table.num_rows] for table in tables]
     for at in range(len(cuts) + 1):
         yield [formed(t.slice(e[at], e[at + 1] - e[at]), form) for t, e in zip(tables, ends, strict=True)]
@@ -198,7 +199,7 @@ def _merged(tables: list[pa.Table]) -> pa.Table:
     """See ``merge``, of a stretch."""
     table = pa.concat_tables(tables).combine_chunks()
     hashes = column(table, HASH)
-    order = np.argsort(hashes, kind="stable")
+    order = stable_order(hashes)
     hashes = hashes[order]
     negative = column(table, WEIGHT)[order] < 0
     if not negative.any():
@@ -208,7 +209,7 @@ def _merged(tables: list[pa.Table]) -> pa.Table:
     kept = table.take(pa.array(order[~touched]))
     compared = consolidate(table.take(pa.array(order[touched])))
     result = pa.concat_tables([kept, compared.select(kept.column_names)]).combine_chunks()
-    return result.take(pa.array(np.argsort(column(result, HASH), kind="stable")))
+    return result.take(pa.array(stable_order(column(result, HASH))))
 
 
 def _unsorted(tables: list[pa.Table]) -> pa.Table:

@@ -28,6 +28,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, key_order, lookup, newest, same
 from headrace.state.run import HASH, column
+from headrace.state.sorting import stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged, Builder
@@ -190,7 +191,7 @@ class Accumulate:
         gone = kept.take(pa.array(found[found >= 0]))
         gone = gone.set_column(1, WEIGHT, pa.array(np.full(gone.num_rows, -1, np.int64)))
         run = pa.concat_tables([gone.select(new.column_names), new.cast(gone.select(new.column_names).schema)])
-        keep(current(), self.arranged.name, run.take(pa.array(np.argsort(column(run, HASH), kind="stable"))))
+        keep(current(), self.arranged.name, run.take(pa.array(stable_order(column(run, HASH)))))
 
 
 def _before(old: Groups, after: Groups, is_first: np.ndarray) -> Groups:

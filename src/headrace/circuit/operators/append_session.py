@@ -31,6 +31,7 @@ from headrace.state.order import Order, SortColumn
 from headrace.state.ordered import OrderedArrangement
 from headrace.state.ordered_run import PLACE, Layout, arrange
 from headrace.state.run import HASH, column
+from headrace.state.sorting import lexical_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -154,7 +155,7 @@ class AccumulateSessions(Accumulate):
         in_turn = at[now.key] > 0
         others, old = now.take(np.flatnonzero(~in_turn)), now.take(np.flatnonzero(in_turn))
         both = old + given
-        order = np.lexsort((both.start, both.key))
+        order = lexical_order([both.key, both.start])
         both, is_new = both.take(order), order >= len(old)
         begins, ends = _islands(both.start, both.end, np.r_[True, both.key[1:] != both.key[:-1]])
         starts = np.r_[np.flatnonzero(begins), len(both)]

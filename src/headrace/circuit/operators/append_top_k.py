@@ -27,6 +27,7 @@ from headrace.state.keys import distinct, key_order
 from headrace.state.order import Order
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column, merge
+from headrace.state.sorting import lexical_order, stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged, Builder
@@ -133,7 +134,7 @@ class Firsts:
         """The number of each row among those of its key, from 1; 0 beyond k."""
         columns = [table[name] for name in self.ordered]
         words, complete = self.order.leading(columns)
-        order = np.lexsort((*reversed(words), key))
+        order = lexical_order([key, *words])
         alike = _alike([key, *words], order)
         if not complete:
             tied = alike | np.r_[alike[1:], False]
@@ -141,7 +142,7 @@ class Firsts:
                 rows = pa.array(order[tied])
                 last = np.zeros(len(order), np.int64)
                 last[order[tied]] = row_codes([self.order.encode([c.take(rows) for c in columns])])
-                order = np.lexsort((last, *reversed(words), key))
+                order = lexical_order([key, *words, last])
                 alike = _alike([key, *words, last], order)
         begins = np.r_[True, key[order[1:]] != key[order[:-1]]]
         place = np.arange(len(order))
@@ -153,7 +154,7 @@ class Firsts:
     def write(self, changes: pa.Table, *, summed: bool) -> None:
         """The step's run; ``summed``: rows may have come and gone within the step."""
         run = changes.select([HASH, WEIGHT, *self.stored.names, NUMBER])
-        run = merge([run]) if summed else run.take(pa.array(np.argsort(column(run, HASH), kind="stable")))
+        run = merge([run]) if summed else run.take(pa.array(stable_order(column(run, HASH))))
         if run.num_rows:
             keep(current(), self.arranged.name, run)
 

@@ -25,6 +25,7 @@ from headrace.state.order import Bounds
 from headrace.state.ordered import Groups
 from headrace.state.rows import consolidate, row_codes
 from headrace.state.run import column
+from headrace.state.sorting import lexical_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -111,7 +112,7 @@ class Meet:
         times = touched.table[self.time].take(pa.array(rows))
         codes = row_codes([self.cuts(False, times).values])
         segment = touched.segment[rows]
-        order = np.lexsort((codes, segment))
+        order = lexical_order([segment, codes])
         new = np.ones(len(order), np.bool_)
         new[1:] = (segment[order][1:] != segment[order][:-1]) | (codes[order][1:] != codes[order][:-1])
         chosen = order[new]

@@ -20,6 +20,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.keys import distinct
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column
+from headrace.state.sorting import among
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -85,8 +86,8 @@ def split(table: pa.Table, hashes: np.ndarray) -> tuple[pa.Table, pa.Table]:
     """The rows whose hash is among ``hashes``, and the others."""
     if len(hashes) == 0:
         return table.slice(0, 0), table
-    among = np.isin(column(table, HASH), hashes)
-    return table.take(pa.array(np.flatnonzero(among))), table.take(pa.array(np.flatnonzero(~among)))
+    chosen = among(column(table, HASH), hashes)
+    return table.take(pa.array(np.flatnonzero(chosen))), table.take(pa.array(np.flatnonzero(~chosen)))
 
 
 def matches(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,7 @@ from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, lookup
 from headrace.state.rows import consolidate, row_codes
 from headrace.state.run import HASH, column, merge
+from headrace.state.sorting import lexical_order, stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged
@@ -92,7 +93,7 @@ class Settle:
         adds = column(table, WEIGHT)
         weights = np.r_[np.where(pair, 0, adds), was[still]]
         matches = np.r_[np.where(pair, adds, 0), self.kept(table.select(self.row).take(pa.array(still)))]
-        order = np.lexsort((at, of))
+        order = lexical_order([of, at])
         entries, of, at = entries[order], of[order], at[order]
         starts = np.flatnonzero(np.r_[True, (of[1:] != of[:-1]) | (at[1:] != at[:-1])])
         entries, of, at = entries[starts], of[starts], at[starts]
@@ -108,7 +109,7 @@ class Settle:
 
     def kept(self, rows: pa.Table) -> np.ndarray:
         """How many matches each of these left rows had before the step."""
-        order = np.argsort(column(rows, HASH), kind="stable")
+        order = stable_order(column(rows, HASH))
         wanted = rows.take(pa.array(order)).rename_columns([HASH, *self.stored])
         types = [pa.int64(), pa.int64(), *self.left.arrow_types]
         empty = pa.schema(list(zip([HASH, WEIGHT, *self.stored], types, strict=True)))

@@ -24,6 +24,7 @@ from headrace.state.arrangement import Arrangement
 from headrace.state.keys import key_order, lookup
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
+from headrace.state.sorting import distinct_numbers, stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged
@@ -76,7 +77,7 @@ class Multiset(Contents):
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Kept rows that are as they came."""
         rows = self.with_hash(rows).select(self.empty.names)
-        return rows.take(pa.array(np.argsort(column(rows, HASH), kind="stable")))
+        return rows.take(pa.array(stable_order(column(rows, HASH))))
 
     def arrangement(self) -> Arrangement:
         paths = current().runs.get(self.name, [])
@@ -115,10 +116,10 @@ class Multiset(Contents):
         firsts = np.flatnonzero(new)
         rows = table.select([HASH, *self.names]).take(pa.array(firsts))
         if live is None:
-            hashes = np.unique(column(rows, HASH))
+            hashes = distinct_numbers(column(rows, HASH))
             live = self.arrangement().probe(hashes, self.empty.names, self.empty).rows
         kept = consolidate(live)
-        kept = kept.take(pa.array(np.argsort(column(kept, HASH), kind="stable")))
+        kept = kept.take(pa.array(stable_order(column(kept, HASH))))
         found = lookup(rows, kept, self.names)
         start = np.where(found >= 0, column(kept, WEIGHT)[found] if kept.num_rows else 0, 0)
         refused = _below_zero(start, weights, firsts)

@@ -41,6 +41,7 @@ from headrace.state.ordered import Groups as Contents
 from headrace.state.ordered_run import PLACE, Layout, arrange
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column
+from headrace.state.sorting import lexical_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -202,7 +203,7 @@ class AccumulateInOrder(Accumulate):
         placed = values.placed(given.table.take(pa.array(rows)))
         segment = given.segment(rows)
         codes = row_codes([pa.array(given.of_group[segment]), placed[PLACE]])
-        order = np.lexsort((segment, codes))
+        order = lexical_order([codes, segment])
         codes = codes[order]
         new = np.r_[True, codes[1:] != codes[:-1]]
         before = self.copies(values, placed.take(pa.array(order[np.flatnonzero(new)])))

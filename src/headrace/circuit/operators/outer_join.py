@@ -26,6 +26,7 @@ from headrace.circuit.task import batches, current, gathered
 from headrace.model.delivery import WEIGHT
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column
+from headrace.state.sorting import distinct_numbers, stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -45,7 +46,7 @@ class ProbeCandidates:
         step = current()
         (lefts, left_strays), (rights, right_strays) = (keyed(t) for t in self.inputs.deltas(pieces))
         a, b = self.left.sorted(lefts), self.right.sorted(rights)
-        touched = np.unique(np.r_[column(a, HASH), column(b, HASH)])
+        touched = distinct_numbers(np.r_[column(a, HASH), column(b, HASH)])
         marks = _marks(a, b)
         lefts = _versions(a, self.left.kept(step.runs, touched), marks)
         rights = _versions(b, self.right.kept(step.runs, touched), marks)
@@ -96,7 +97,7 @@ def _versions(delta: pa.Table, old: pa.Table, marks: pa.Table) -> pa.Table:
         nothing = nothing.append_column(name, pa.nulls(marks.num_rows, old.schema.field(name).type))
     order = [HASH, WEIGHT, INSTANT, *old.column_names[2:]]
     changes = pa.concat_tables([delta.select(order), nothing.select(order)])
-    changes = changes.take(pa.array(np.argsort(column(changes, HASH), kind="stable")))
+    changes = changes.take(pa.array(stable_order(column(changes, HASH))))
     contents = versions(changes, old)
     return contents.filter(pa.array(column(contents, WEIGHT) != 0))
 
@@ -125,7 +126,7 @@ def _same_version(lefts: pa.Table, rights: pa.Table) -> tuple[np.ndarray, np.nda
     if len(lv) and len(rv) and not (lv[0] == lv).all() & (lv[0] == rv).all():
         keys = row_codes([pa.array(np.r_[lh, rh]), pa.array(np.r_[lv, rv])])
         left, right = keys[: len(lh)], keys[len(lh) :]
-    order = np.argsort(right, kind="stable")
+    order = stable_order(right)
     rows, hits = matches(left, right[order])
     return l_rows[rows], r_rows[order[hits]]
 

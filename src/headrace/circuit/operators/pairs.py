@@ -12,6 +12,7 @@ from headrace.circuit.flow import INSTANT
 from headrace.model.delivery import WEIGHT
 from headrace.state.rows import consolidate, row_codes
 from headrace.state.run import HASH, column
+from headrace.state.sorting import among, distinct_numbers, lexical_order, stable_order
 
 PIECE = 131_072  # pairs
 
@@ -38,7 +39,7 @@ class Events:
         changes = consolidate(delta.select([*order, INSTANT, WEIGHT]), by=[*order, INSTANT])
         instants = column(changes, INSTANT)
         row = np.arange(changes.num_rows)
-        if len(np.unique(instants)) > 1:
+        if len(distinct_numbers(instants)) > 1:
             row = row_codes([changes[name] for name in order])
         first = np.searchsorted(row, np.arange(row.max(initial=-1) + 1))
         rows = changes.select(order).take(pa.array(first)).combine_chunks()
@@ -57,25 +58,25 @@ class Events:
         """(the rows of ``old`` that do not change, this with ``before``); ``old``: ``_h``, ``_w`` and the columns."""
         if len(self) == 0 or old.num_rows == 0:
             return old, self
-        among = np.flatnonzero(np.isin(column(old, HASH), column(self.rows, HASH)))
+        touched = np.flatnonzero(among(column(old, HASH), column(self.rows, HASH)))
         names, count = self.rows.column_names, self.rows.num_rows
-        known = old.select(names).take(pa.array(among)).cast(self.rows.schema)
+        known = old.select(names).take(pa.array(touched)).cast(self.rows.schema)
         both = pa.concat_tables([self.rows, known])
         codes = row_codes([both[name] for name in names])
-        order = np.argsort(codes[:count])
+        order = stable_order(codes[:count])
         place = np.minimum(np.searchsorted(codes[:count][order], codes[count:]), count - 1)
         changes = codes[:count][order][place] == codes[count:]
         before = np.zeros(count, np.int64)
-        np.add.at(before, order[place[changes]], column(old, WEIGHT)[among[changes]])
+        np.add.at(before, order[place[changes]], column(old, WEIGHT)[touched[changes]])
         rest = np.ones(old.num_rows, bool)
-        rest[among[changes]] = False
+        rest[touched[changes]] = False
         return old.take(pa.array(np.flatnonzero(rest))).combine_chunks(), replace(self, before=before)
 
 
 def each_once(rows: pa.Table) -> pa.Table:
     """Weighted rows (``_h``, ``_w``, columns) with equal ones added up; only rows of one hash are compared."""
     hashes = column(rows, HASH)
-    order = np.argsort(hashes, kind="stable")
+    order = stable_order(hashes)
     equal = hashes[order][1:] == hashes[order][:-1]
     if not equal.any():
         return rows.combine_chunks()
@@ -126,7 +127,7 @@ def both_changed(a: Events, b: Events, kind: str) -> Iterator[Pairs]:
     longest = int(a.count.max(initial=0) + b.count.max(initial=0)) + 1
     for left, right in blocks(len(a.first), len(b.first), PIECE // longest):
         pair, at, by_left, by_right = _changes(a, b, left, right)
-        order = np.lexsort((at, pair))
+        order = lexical_order([pair, at])
         pair, at = pair[order], at[order]
         starts = np.flatnonzero(np.r_[True, (pair[1:] != pair[:-1]) | (at[1:] != at[:-1])])
         pair, at = pair[starts], at[starts]

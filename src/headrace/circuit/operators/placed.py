@@ -31,6 +31,7 @@ from headrace.state.ordered_run import PLACE, Layout, arrange, summed
 from headrace.state.ordered_search import Found
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column
+from headrace.state.sorting import distinct_numbers, lexical_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged, Builder
@@ -98,7 +99,7 @@ class Touched:
         self.of_key: Numbers = key[starts]
         self.instants = instants[starts]
         self.keys = table.select([HASH, *placed.layout.keys]).take(pa.array(np.flatnonzero(new)))
-        by_place = np.lexsort((row_codes([place]), key))
+        by_place = lexical_order([key, row_codes([place])])
         self.lowest = self.table.take(pa.array(by_place[np.flatnonzero(new)]))
 
     def versions(self, chosen: Numbers) -> Versions:
@@ -126,7 +127,7 @@ class Versions:
         place[segments] = np.arange(len(segments))
         first = place[touched.segment[rows]]
         # Each row of the delta is seen by its own segment and the later ones of its key.
-        last = np.r_[np.flatnonzero(of[1:] != of[:-1]), len(of) - 1][np.searchsorted(np.unique(of), of)]
+        last = np.r_[np.flatnonzero(of[1:] != of[:-1]), len(of) - 1][np.searchsorted(distinct_numbers(of), of)]
         seen = last[first] - first + 1
         index = np.repeat(np.arange(len(rows)), seen)
         query = np.repeat(first, seen) + np.arange(len(index)) - np.repeat(np.cumsum(seen) - seen, seen)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, kept
@@ -21,6 +20,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.phases import PUBLISH, phase
 from headrace.state.rows import canonical, consolidate
 from headrace.state.run import HASH, checksums, column
+from headrace.state.sorting import stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -51,7 +51,7 @@ class Publish:
             table = pa.table({name: canonical(table[name]) for name in table.column_names})
         elif not self.consolidated:
             table = consolidate(table.drop_columns([HASH]) if HASH in table.column_names else table)
-            order = np.argsort(column(table, INSTANT), kind="stable")
+            order = stable_order(column(table, INSTANT))
             table = table.take(pa.array(order))
         if table.num_rows == 0:
             return

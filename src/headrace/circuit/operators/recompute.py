@@ -21,6 +21,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.keys import distinct
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column
+from headrace.state.sorting import lexical_order, stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.operators.sides import Side
@@ -46,13 +47,13 @@ def versions(delta: pa.Table, old: pa.Table) -> pa.Table:
     marks = [(distinct(column(delta, HASH)), 0)] if len(pairs[0]) else []
     hashes = np.concatenate([h for h, _ in marks] + [pairs[0]])
     instants = np.concatenate([np.zeros(len(h), np.int32) for h, _ in marks] + [pairs[1]])
-    order = np.lexsort((instants, hashes))
+    order = lexical_order([hashes, instants])
     hashes, instants = hashes[order], instants[order]
     following = np.zeros(len(hashes), np.int32)
     same = hashes[1:] == hashes[:-1]
     following[:-1][same] = instants[1:][same]
     # Every row stands in each version of its key that is at or after the row's own instant.
-    kept = both.take(pa.array(np.argsort(column(both, HASH), kind="stable")))
+    kept = both.take(pa.array(stable_order(column(both, HASH))))
     low = np.searchsorted(column(kept, HASH), hashes, "left")
     count = np.searchsorted(column(kept, HASH), hashes, "right") - low
     first = np.cumsum(count) - count
@@ -73,7 +74,7 @@ def one_instant(delta: pa.Table) -> bool:
 
 
 def _distinct_pairs(hashes: np.ndarray, instants: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.lexsort((instants, hashes))
+    order = lexical_order([hashes, instants])
     h, i = hashes[order], instants[order]
     new = np.r_[True, (h[1:] != h[:-1]) | (i[1:] != i[:-1])] if len(h) else np.empty(0, bool)
     return h[new], i[new]

@@ -25,6 +25,7 @@ from headrace.circuit.task import batches, current, gathered, keep, partition
 from headrace.model.delivery import WEIGHT
 from headrace.state.keys import distinct
 from headrace.state.run import HASH, column
+from headrace.state.sorting import distinct_numbers
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -74,7 +75,7 @@ class ProbeEverything(ProbeContents):
 
     def marks(self, delta: pa.Table, begun: bool, schema: pa.Schema) -> pa.Table:
         """The row more of each version; nothing before the first."""
-        instants = np.unique(column(delta, INSTANT))
+        instants = distinct_numbers(column(delta, INSTANT))
         starts = np.r_[0, instants] if begun else instants if len(instants) else np.array([1])
         ends = np.r_[starts[1:], 0]
         known = {VERSION: starts, NEXT: ends, COUNTED: np.zeros(len(starts), bool)}

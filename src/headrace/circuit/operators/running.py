@@ -33,6 +33,7 @@ from headrace.state.ordered_run import PLACE, Layout
 from headrace.state.ordered_search import Found
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH
+from headrace.state.sorting import lexical_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -135,7 +136,7 @@ class Reached:
         """Each place that a step changes, for every version of its key, in order: (version, a row there)."""
         codes = row_codes([touched.table[PLACE]])
         key = touched.of_key[touched.segment]
-        order = np.lexsort((codes, key))
+        order = lexical_order([key, codes])
         new = np.r_[True, (key[order][1:] != key[order][:-1]) | (codes[order][1:] != codes[order][:-1])]
         rows = order[new]
         low, high = (np.searchsorted(key[rows], versions.key, side) for side in ("left", "right"))

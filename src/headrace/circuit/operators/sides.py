@@ -18,6 +18,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column, merge
+from headrace.state.sorting import stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged, Builder
@@ -41,7 +42,7 @@ class Side:
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Rows of this side's delta (``_h``, ``_w``, ``_i``, its names, maybe others), sorted by hash."""
         own = rows.select([HASH, WEIGHT, INSTANT, *self.names])
-        return own.take(pa.array(np.argsort(column(own, HASH), kind="stable"))).combine_chunks()
+        return own.take(pa.array(stable_order(column(own, HASH)))).combine_chunks()
 
     def kept(self, runs: dict[str, list[str]], hashes: np.ndarray) -> pa.Table:
         """Kept rows with these hashes (sorted, distinct): ``_h`` (sorted), ``_w``, this side's names; consolidated."""
@@ -57,7 +58,7 @@ class Side:
         stored = delta.select([HASH, WEIGHT, *self.names]).rename_columns([HASH, WEIGHT, *self.arranged.columns])
         if (column(stored, WEIGHT) < 0).any():
             stored = consolidate(stored)
-            stored = stored.take(pa.array(np.argsort(column(stored, HASH), kind="stable")))
+            stored = stored.take(pa.array(stable_order(column(stored, HASH))))
         keep(current(), self.arranged.name, stored)
 
 

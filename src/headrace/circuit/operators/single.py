@@ -23,6 +23,7 @@ from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
 from headrace.state.rows import consolidate, difference
 from headrace.state.run import HASH, column, merge
+from headrace.state.sorting import distinct_numbers
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged, Builder
@@ -43,7 +44,7 @@ class OnlyRow:
         shown, rows = self.before()
         if table is None and (shown is not None or partition() % self.partitions != self.partitions // 2):
             return
-        instants = np.ones(1, np.int32) if table is None else np.unique(column(table, INSTANT))
+        instants = np.ones(1, np.int32) if table is None else distinct_numbers(column(table, INSTANT))
         first = shown
         for instant in instants:
             if table is not None:

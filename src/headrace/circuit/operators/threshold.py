@@ -29,6 +29,7 @@ from headrace.state.ordered_run import PLACE, Layout, arrange
 from headrace.state.ordered_search import Found
 from headrace.state.rows import consolidate, row_codes
 from headrace.state.run import HASH, column
+from headrace.state.sorting import distinct_numbers
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -83,7 +84,7 @@ class Versions:
     def __init__(self, side: Side, deltas: pa.Table) -> None:
         names = [*side.names, WEIGHT]
         rows = side.kept(current().runs, np.full(1, ALL_ROWS)).select(names)
-        instants = np.unique(column(deltas, INSTANT)) if deltas.num_rows else np.empty(0, np.int32)
+        instants = distinct_numbers(column(deltas, INSTANT)) if deltas.num_rows else np.empty(0, np.int32)
         values = [self.only(rows, side)]
         for instant in instants:
             changes = deltas.filter(pa.array(column(deltas, INSTANT) == instant)).select(names)

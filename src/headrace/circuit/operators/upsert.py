@@ -23,6 +23,7 @@ from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCA
 from headrace.state.arrangement import Arrangement
 from headrace.state.keys import distinct, key_order, lookup, newest, same
 from headrace.state.run import HASH, column, merge
+from headrace.state.sorting import stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Arranged
@@ -207,4 +208,4 @@ class Upsert(Contents):
             weights = pa.array(np.full(rows.num_rows, weight, np.int64))
             parts.append(rows.append_column(WEIGHT, weights).select(order))
         run = pa.concat_tables([parts[0], parts[1].cast(parts[0].schema)])
-        keep(current(), self.name, run.take(pa.array(np.argsort(column(run, HASH), kind="stable"))))
+        keep(current(), self.name, run.take(pa.array(stable_order(column(run, HASH)))))

@@ -36,6 +36,7 @@ from headrace.serve.search.indexed import Changed, Indexed
 from headrace.serve.search.kept_rows import KeptRows
 from headrace.serve.search.library import tantivy
 from headrace.state.row_hash import row_hashes
+from headrace.state.sorting import distinct_numbers
 
 FOLDER = "search"
 LAYOUT = 2  # of what is written; another one's is made anew
@@ -182,7 +183,7 @@ class RelationIndex:
         first, touched = state.frontier, changes.touched()
         if touched is None:
             return self._written(dataclasses.replace(first, at=at), state.rows, None, None, progress)
-        hashes = np.unique(self._hashes(touched))
+        hashes = distinct_numbers(self._hashes(touched))
         found = tantivy().Query.term_set_query(self.schema, HASH, hashes.tolist())
         hits = state.searcher.search(found, len(hashes))
         if hits.count > len(hashes):  # several rows of one hash

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.catalog.synced import synced
+from headrace.state.sorting import stable_order
 
 SUFFIX = ".arrow"
 
@@ -37,7 +38,7 @@ class KeptRows:
         owner = np.searchsorted(self._firsts, places, "right") - 1
         if owner.min() < 0:
             raise FileNotFoundError(str(self._path(int(places.min()))))
-        order = np.argsort(owner, kind="stable")
+        order = stable_order(owner)
         files, starts = np.unique(owner[order], return_index=True)
         parts = [
             self._file(int(self._firsts[file])).take(pa.array(places[within] - self._firsts[file]))

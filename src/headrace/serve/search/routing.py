@@ -18,6 +18,7 @@ import pyarrow as pa
 from headrace.serve.search.holds import Rows
 from headrace.serve.search.library import analyzer
 from headrace.serve.search.tree import Between, Boosted, Group, Node, Phrase
+from headrace.state.sorting import stable_order
 
 WIDE_COST = 8  # how many words a span of more than one number is as good as
 
@@ -127,7 +128,7 @@ class _Spans:
         """Each query that has a value in its span, with the rows of these values."""
         rows = np.flatnonzero(np.asarray(values.is_valid()))
         present = np.asarray(values.drop_null())
-        order = np.argsort(present, kind="stable")
+        order = stable_order(present)
         ordered, rows = present[order], rows[order]
         begins = np.searchsorted(ordered, self.lows, "left")
         ends = np.searchsorted(ordered, self.highs, "right")
