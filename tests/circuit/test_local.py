@@ -17,8 +17,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.circuit.hashing import group_hash, strict_hash
-from headrace.circuit.local import Where, materialized
+from headrace.circuit.local import materialized
 from headrace.circuit.node import Expression, Filter, Project
+from headrace.circuit.picked import Where, copied
 from headrace.engine.compile import Compiler
 from headrace.formats.types.arrow import schema
 from headrace.model.definition import ViewDefinition
@@ -311,7 +312,7 @@ def test_a_part_of_a_condition_sees_what_the_parts_before_let_pass(spark: Any) -
         made.local.evaluate(unknown)
     with pytest.raises(Exception, match="ARITHMETIC_OVERFLOW"):
         spark.createDataFrame(unknown).select(made.column).collect()
-    [batch] = Where(made.local)(unknown.to_batches())
+    [batch] = copied(Where(made.local)(unknown.to_batches()))
     frame = spark.createDataFrame(unknown)
     behind = frame.mapInArrow(lambda batches: batches, frame.schema)  # as circuits filter: not while planning
     assert batch.to_pylist() == [r.asDict() for r in behind.where(made.column).collect()]

@@ -85,6 +85,12 @@ def test_a_row_that_is_not_there_cannot_go() -> None:
                 whole.after(table(Counter(gone)))
 
 
+def test_equal_rows_of_a_view_without_a_key_are_one() -> None:
+    same = table(Counter({(1, "a", "0.0"): 1}))
+    now = Contents.of(table(Counter())).after(pa.concat_tables([same] * 1000))
+    assert [len(part.weights) for part in now.parts] == [1] and held(now.table()) == {(1, "a", "0.0"): 1000}
+
+
 def test_parts_stay_few_and_rows_that_are_gone_leave() -> None:
     now = Contents.of(table(Counter({(n, "a", "0.0"): 1 for n in range(1000)})), ("k",))
     for n in range(1000):

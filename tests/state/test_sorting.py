@@ -56,7 +56,23 @@ def test_orders_by_several_are_those_of_numpy(words: int) -> None:
     for seed in range(60):
         rng = np.random.default_rng([words, seed])
         found = [numbers(rng, rng.choice(KINDS), rng.choice(TYPES)) for _ in range(words)]
+        if seed % 3 == 0:
+            found = [word[np.lexsort(found[::-1])] for word in found]  # in order already
         assert np.array_equal(lexical_order(found), np.lexsort(found[::-1])), seed
+
+
+@pytest.mark.parametrize("of", [np.float32, np.float64, "datetime64[us]", "S8"])
+def test_others_than_whole_numbers_are_numpys(of: Any) -> None:
+    rng = np.random.default_rng(0)
+    found = rng.integers(0, COUNT, COUNT).astype(of)
+    if np.dtype(of).kind == "f":
+        found = rng.choice(np.array([np.nan, -np.inf, np.inf, -0.5, 0.25, 0.0], of), COUNT) * rng.random(COUNT).astype(
+            of
+        )
+    whole = rng.integers(0, 9, COUNT)
+    assert np.array_equal(stable_order(found), np.argsort(found, kind="stable"))
+    assert np.array_equal(lexical_order([whole, found]), np.lexsort([found, whole]))
+    assert np.array_equal(lexical_order([found, whole]), np.lexsort([whole, found]))
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2**64 - 1), st.integers(-(2**63), -(2**63) + 3))))

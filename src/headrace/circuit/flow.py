@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 
 from headrace.circuit.clocked import clocked, handed
 from headrace.circuit.handed import handed_type, taken_back, to_hand_over
-from headrace.circuit.local import Local, Reference, Select, Where
+from headrace.circuit.local import Local, Reference
 from headrace.circuit.node import Expression, Node
+from headrace.circuit.picked import Select, Where, copied
 from headrace.circuit.work import noted
 from headrace.model.delivery import WEIGHT
 from headrace.state.phases import ARROW, pulled
@@ -37,8 +38,8 @@ class Chain:
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for stage in self.stages:
-            pieces = stage(pieces)
-        yield from pieces
+            pieces = stage(pieces if getattr(stage, "takes_picked", False) else copied(pieces))
+        yield from copied(pieces)
 
 
 class Handed(Chain):

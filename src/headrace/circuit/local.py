@@ -7,7 +7,7 @@ IEEE, and the hash of keys. Whatever else a query contains is left to Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
@@ -446,30 +446,3 @@ def materialized(value: Datum, rows: int) -> pa.Array:
     if isinstance(value, pa.ChunkedArray):
         return value.combine_chunks()
     return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
-
-
-class Select:
-    """A stage: each named expression of the rows."""
-
-    def __init__(self, names: tuple[str, ...], values: tuple[Local, ...]) -> None:
-        self.names, self.values = names, values
-
-    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in pieces:
-            columns = [materialized(v.evaluate(batch), batch.num_rows) for v in self.values]
-            yield pa.RecordBatch.from_arrays(columns, names=list(self.names))
-
-
-class Where:
-    """A stage: the rows for which a condition is true; those that fail a part of it do not see the next."""
-
-    def __init__(self, condition: Local) -> None:
-        self.parts = condition.parts if isinstance(condition, Conjunction) else (condition,)
-
-    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in pieces:
-            kept = batch
-            for part in self.parts:
-                kept = kept.filter(materialized(part.evaluate(kept), kept.num_rows))
-            if kept.num_rows:
-                yield kept

@@ -55,6 +55,8 @@ class Tally:
 class Passed:
     """A stage that counts the rows which pass."""
 
+    takes_picked = True
+
     def __init__(self, key: str) -> None:
         self.key = key
 

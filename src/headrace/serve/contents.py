@@ -63,8 +63,9 @@ class Contents:
 
     @classmethod
     def of(cls, rows: pa.Table, key: Sequence[str] = ()) -> Contents:
-        """``rows``: the columns and ``_w``, added up only if some of them go. Raises ``Diverged``."""
-        rows = _left(rows)
+        """``rows``: the columns and ``_w``."""
+        if rows.num_rows and pc.min(rows[WEIGHT]).as_py() < 1:
+            rows = consolidate(rows)
         schema = pa.schema([field for field in rows.schema if field.name != WEIGHT])
         return cls(schema, tuple(key))._added(rows)
 
@@ -72,8 +73,8 @@ class Contents:
         """With a delta (the columns and ``_w``) added. Raises ``Diverged``."""
         if not delta.num_rows:
             return self
-        if not self.parts:
-            return self._added(_left(delta))
+        if not self.parts and self.key and pc.min(delta[WEIGHT]).as_py() > 0:
+            return self._added(delta)  # each of them once: there is nothing to add up
         delta = consolidate(delta)
         going = pc.less(delta[WEIGHT], 0)
         return self._without(delta.filter(going))._added(delta.filter(pc.invert(going)))
@@ -139,6 +140,8 @@ class Contents:
     def _without(self, gone: pa.Table) -> Contents:
         if not gone.num_rows:
             return self
+        if not self.parts:
+            raise Diverged
         hashes = row_hashes([gone[name] for name in self.key or self.schema.names], gone.num_rows)
         order = stable_order(hashes)
         gone, hashes = gone.take(pa.array(order)), hashes[order]
@@ -195,16 +198,6 @@ class Contents:
         if amount.sum() != owed.sum():
             raise Diverged
         return owner[order], places[order], amount
-
-
-def _left(rows: pa.Table) -> pa.Table:
-    """Those that are there: as they are, where none goes."""
-    if not rows.num_rows or pc.min(rows[WEIGHT]).as_py() > 0:
-        return rows
-    rows = consolidate(rows)
-    if rows.num_rows and pc.min(rows[WEIGHT]).as_py() < 0:
-        raise Diverged
-    return rows
 
 
 def _joined(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.Array:

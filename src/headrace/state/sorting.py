@@ -1,4 +1,4 @@
-"""Orders of whole numbers, several times as fast as numpy's.
+"""Orders of whole numbers, several times as fast as numpy's; others are left to numpy.
 
 numpy sorts numbers with the processor's vectors, but neither indices in a stable way nor by several columns. Both are
 had from one sort of numbers whose high bits are the values and whose low bits are the places.
@@ -16,6 +16,7 @@ import numpy.typing as npt
 Numbers = npt.NDArray[Any]
 Places = npt.NDArray[np.int64]
 
+WHOLE = "iub"  # kinds of numpy's
 FEW = 1024  # of so few numpy's own take no longer
 RUNS = 8  # so many sorted ones after each other numpy merges in less time
 
@@ -23,7 +24,8 @@ RUNS = 8  # so many sorted ones after each other numpy merges in less time
 def stable_order(numbers: Numbers) -> Places:
     """``np.argsort(numbers, kind="stable")``."""
     count = len(numbers)
-    if count < FEW or numbers.dtype.itemsize < 4 or np.count_nonzero(numbers[1:] < numbers[:-1]) < RUNS:
+    whole, wide = numbers.dtype.kind in WHOLE, numbers.dtype.itemsize >= 4
+    if count < FEW or not (whole and wide) or np.count_nonzero(numbers[1:] < numbers[:-1]) < RUNS:
         return np.argsort(numbers, kind="stable")
     values, bits = _from_zero(numbers)
     low = (count - 1).bit_length()
@@ -42,7 +44,7 @@ def lexical_order(words: Sequence[Numbers]) -> Places:
     """``np.lexsort(words[::-1])``: by the first, where that is equal by the second, and so on; at least one."""
     if len(words) == 1:
         return stable_order(words[0])
-    if len(words[0]) < FEW:
+    if len(words[0]) < FEW or any(word.dtype.kind not in WHOLE for word in words) or _in_order(words):
         return np.lexsort(words[::-1])
     packed, used = list[npt.NDArray[np.uint64]](), 64
     for word in words:
@@ -58,6 +60,16 @@ def lexical_order(words: Sequence[Numbers]) -> Places:
     order = stable_order(packed[0])
     ordered = packed[0][order]
     return order if len(packed) == 1 or (ordered[1:] != ordered[:-1]).all() else _in_turn(packed)
+
+
+def _in_order(words: Sequence[Numbers]) -> bool:
+    """Whether they are so already, which numpy finds at once."""
+    tied = np.ones(len(words[0]) - 1, np.bool_)
+    for word in words:
+        if (tied & (word[1:] < word[:-1])).any():
+            return False
+        tied &= word[1:] == word[:-1]
+    return True
 
 
 def _in_turn(words: Sequence[Numbers]) -> Places:

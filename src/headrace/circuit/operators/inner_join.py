@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, fields, kept
 from headrace.circuit.hashing import strict_hash
 from headrace.circuit.operators.sides import Inputs, Side, keyed, matched
+from headrace.circuit.picked import Picked
 from headrace.circuit.task import batches, current
 from headrace.model.delivery import WEIGHT
 from headrace.state.keys import distinct
@@ -36,50 +38,46 @@ class ProbeJoin:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.left, self.right = inputs, inputs.left, inputs.right
 
-    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch | Picked]:
         step = current()
         lefts, rights = self.inputs.deltas(pieces)
         a, b = self.left.sorted(keyed(lefts)[0]), self.right.sorted(keyed(rights)[0])
         old_a = self.left.kept(step.runs, distinct(column(b, HASH)))
         old_b = self.right.kept(step.runs, distinct(column(a, HASH)))
         if old_a.num_rows == old_b.num_rows == 0:
-            pairs = self.joined(a, b)
-            if pairs.num_rows:
-                yield from batches(cancelled([pairs]))
+            yield from cancelled([self.joined(a, b)])
         else:
             yield from self.changed(a, b, old_a, old_b)
         self.left.write(a)
         self.right.write(b)
 
-    def changed(self, a: pa.Table, b: pa.Table, old_a: pa.Table, old_b: pa.Table) -> Iterator[pa.RecordBatch]:
+    def changed(self, a: pa.Table, b: pa.Table, old_a: pa.Table, old_b: pa.Table) -> Iterator[pa.RecordBatch | Picked]:
         """The pairs that two deltas and what was kept of their keys add to the join, and take from it."""
         both = np.intersect1d(distinct(column(a, HASH)), distinct(column(b, HASH)), assume_unique=True)
         a_both, a_only = split(a, both)
         b_both, b_only = split(b, both)
-        yield from batches(self.joined(a_only, old_b))
-        yield from batches(self.joined(old_a, b_only))
+        yield from (pairs for pairs in (self.joined(a_only, old_b), self.joined(old_a, b_only)) if pairs.num_rows)
         if len(both):
-            terms = [self.joined(a_both, old_b), self.joined(old_a, b_both), self.joined(a_both, b_both)]
-            terms = [term for term in terms if term.num_rows]
-            if terms:
-                yield from batches(cancelled(terms))
+            yield from cancelled([self.joined(a_both, old_b), self.joined(old_a, b_both), self.joined(a_both, b_both)])
 
-    def joined(self, a: pa.Table, b: pa.Table) -> pa.Table:
+    def joined(self, a: pa.Table, b: pa.Table) -> Picked:
         """Pairs of equal hash (both sorted by it), weights multiplied, the later instant (kept rows have none)."""
         rows, hits = matches(column(a, HASH), column(b, HASH))
-        x, y = a.take(pa.array(rows)), b.take(pa.array(hits))
-        weights = column(x, WEIGHT) * column(y, WEIGHT)
-        instants = [column(t, INSTANT) for t in (x, y) if INSTANT in t.column_names]
-        columns = [x[n] for n in self.left.names] + [y[n] for n in self.right.names]
-        names = [*self.left.names, *self.right.names, WEIGHT, INSTANT]
-        return pa.table([*columns, pa.array(weights), pa.array(np.maximum.reduce(instants))], names=names)
+        weights = column(a, WEIGHT)[rows] * column(b, WEIGHT)[hits]
+        instants = [column(t, INSTANT)[at] for t, at in ((a, rows), (b, hits)) if INSTANT in t.column_names]
+        own = pa.table([pa.array(weights), pa.array(np.maximum.reduce(instants))], names=[WEIGHT, INSTANT])
+        sides = (self.left.names, self.right.names, own.column_names)
+        columns = {name: (side, name) for side, names in enumerate(sides) for name in names}
+        return Picked(len(rows), ((a, rows), (b, hits), (own, None)), columns)
 
 
-def cancelled(terms: list[pa.Table]) -> pa.Table:
+def cancelled(terms: list[Picked]) -> Iterator[pa.RecordBatch | Picked]:
     """The terms without pairs that cancel; in a lone term of insertions, as at a view's first step, none do."""
-    if len(terms) == 1 and (column(terms[0], WEIGHT) > 0).all():
-        return terms[0]
-    return consolidate(pa.concat_tables(terms))
+    terms = [term for term in terms if term.num_rows]
+    if len(terms) == 1 and pc.all(pc.greater(terms[0].column(WEIGHT), 0)).as_py():
+        yield terms[0]
+    elif terms:
+        yield from batches(consolidate(pa.concat_tables([term.copied() for term in terms])))
 
 
 def split(table: pa.Table, hashes: np.ndarray) -> tuple[pa.Table, pa.Table]:

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, Together, change, computed, fields
-from headrace.circuit.local import Reference, Select
+from headrace.circuit.local import Reference
+from headrace.circuit.picked import Select
 from headrace.circuit.task import batches
 from headrace.model.delivery import WEIGHT
 
