@@ -6,6 +6,7 @@ State: both inputs, arranged by join key, each shared with whoever arranges the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +46,7 @@ class ProbeJoin:
         old_a = self.left.kept(step.runs, distinct(column(b, HASH)))
         old_b = self.right.kept(step.runs, distinct(column(a, HASH)))
         if old_a.num_rows == old_b.num_rows == 0:
-            yield from cancelled([self.joined(a, b)])
+            yield from cancelled([self.joined(Chosen(a), Chosen(b))])
         else:
             yield from self.changed(a, b, old_a, old_b)
         self.left.write(a)
@@ -56,19 +57,37 @@ class ProbeJoin:
         both = np.intersect1d(distinct(column(a, HASH)), distinct(column(b, HASH)), assume_unique=True)
         a_both, a_only = split(a, both)
         b_both, b_only = split(b, both)
-        yield from (pairs for pairs in (self.joined(a_only, old_b), self.joined(old_a, b_only)) if pairs.num_rows)
+        kept_a, kept_b = Chosen(old_a), Chosen(old_b)
+        yield from (pairs for pairs in (self.joined(a_only, kept_b), self.joined(kept_a, b_only)) if pairs.num_rows)
         if len(both):
-            yield from cancelled([self.joined(a_both, old_b), self.joined(old_a, b_both), self.joined(a_both, b_both)])
+            terms = [self.joined(a_both, kept_b), self.joined(kept_a, b_both), self.joined(a_both, b_both)]
+            yield from cancelled(terms)
 
-    def joined(self, a: pa.Table, b: pa.Table) -> Picked:
+    def joined(self, a: Chosen, b: Chosen) -> Picked:
         """Pairs of equal hash (both sorted by it), weights multiplied, the later instant (kept rows have none)."""
-        rows, hits = matches(column(a, HASH), column(b, HASH))
-        weights = column(a, WEIGHT)[rows] * column(b, WEIGHT)[hits]
-        instants = [column(t, INSTANT)[at] for t, at in ((a, rows), (b, hits)) if INSTANT in t.column_names]
+        rows, hits = matches(a.column(HASH), b.column(HASH))
+        weights = a.column(WEIGHT)[rows] * b.column(WEIGHT)[hits]
+        instants = [c.column(INSTANT)[at] for c, at in ((a, rows), (b, hits)) if INSTANT in c.rows.column_names]
         own = pa.table([pa.array(weights), pa.array(np.maximum.reduce(instants))], names=[WEIGHT, INSTANT])
         sides = (self.left.names, self.right.names, own.column_names)
         columns = {name: (side, name) for side, names in enumerate(sides) for name in names}
-        return Picked(len(rows), ((a, rows), (b, hits), (own, None)), columns)
+        return Picked(len(rows), ((a.rows, a.at(rows)), (b.rows, b.at(hits)), (own, None)), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows of a table: those at ``places``, in order; None: all."""
+
+    rows: pa.Table
+    places: np.ndarray | None = None
+
+    def column(self, name: str) -> np.ndarray:
+        values = column(self.rows, name)
+        return values if self.places is None else values[self.places]
+
+    def at(self, numbers: np.ndarray) -> np.ndarray:
+        """Where in the table the rows of these numbers lie."""
+        return numbers if self.places is None else self.places[numbers]
 
 
 def cancelled(terms: list[Picked]) -> Iterator[pa.RecordBatch | Picked]:
@@ -80,12 +99,10 @@ def cancelled(terms: list[Picked]) -> Iterator[pa.RecordBatch | Picked]:
         yield from batches(consolidate(pa.concat_tables([term.copied() for term in terms])))
 
 
-def split(table: pa.Table, hashes: np.ndarray) -> tuple[pa.Table, pa.Table]:
+def split(table: pa.Table, hashes: np.ndarray) -> tuple[Chosen, Chosen]:
     """The rows whose hash is among ``hashes``, and the others."""
-    if len(hashes) == 0:
-        return table.slice(0, 0), table
     chosen = among(column(table, HASH), hashes)
-    return table.take(pa.array(np.flatnonzero(chosen))), table.take(pa.array(np.flatnonzero(~chosen)))
+    return Chosen(table, np.flatnonzero(chosen)), Chosen(table, np.flatnonzero(~chosen))
 
 
 def matches(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
