@@ -30,6 +30,7 @@ from headrace.circuit.limbs import (
     segment_sums,
     to_double,
 )
+from headrace.state.rows import one_array
 
 _UNIT = -1074  # limb 0 of a sum of doubles counts in 2^-1074, the least double
 _ROWS_MAX = 1 << 27
@@ -157,8 +158,7 @@ def integer_limbs(array: pa.Array | pa.ChunkedArray) -> Integers:
 
     Of a decimal it is the unscaled value. NULL counts as 0. Raises ``TypeError`` for another type.
     """
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+    array = one_array(array)
     if array.null_count:
         array = array.fill_null(Decimal(0) if pa.types.is_decimal(array.type) else 0)
     if pa.types.is_signed_integer(array.type):

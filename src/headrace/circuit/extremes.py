@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.types.arrow import to_arrow
+from headrace.state.rows import one_array
 
 Integers = npt.NDArray[np.int64]
 # Types whose values are whole numbers of at most 64 bits, in their order.
@@ -129,7 +130,7 @@ class LeastText(Least):
 
     @classmethod
     def from_arrow(cls, array: pa.Array | pa.ChunkedArray) -> LeastText:
-        return cls(*_placed(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array, cls.NONE))
+        return cls(*_placed(one_array(array), cls.NONE))
 
     def of(self, count: Integers, result: str) -> pa.Array:
         """As texts; NULL where ``count`` is 0."""

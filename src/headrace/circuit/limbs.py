@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.state.rows import one_array
+
 Integers: TypeAlias = npt.NDArray[np.int64]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -257,8 +259,7 @@ def encode(limbs: Limbs, counts: Integers) -> pa.Array:
 
 def decode(array: pa.Array | pa.ChunkedArray, kinds: int) -> tuple[Limbs, Integers]:
     """What ``encode`` wrote, with ``kinds`` counts; NULL reads as zero."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+    array = one_array(array)
     if array.null_count:
         array = array.fill_null(b"")
     total = len(array)

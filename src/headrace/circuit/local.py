@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from headrace.circuit.xxhash import hashable, xxhash64
 from headrace.formats.types.arrow import to_arrow
+from headrace.state.rows import one_array
 
 Datum: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Scalar"
 Rows: TypeAlias = "pa.RecordBatch | pa.Table"
@@ -443,6 +444,4 @@ def hash_of(keys: Iterable[Local | None], types: Iterable[str], *, strict: bool)
 
 def materialized(value: Datum, rows: int) -> pa.Array:
     """A value as one array of ``rows`` values."""
-    if isinstance(value, pa.ChunkedArray):
-        return value.combine_chunks()
-    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else one_array(value)

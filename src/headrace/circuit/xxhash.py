@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.formats.types.arrow import from_arrow, to_arrow
+from headrace.state.rows import one_array
 from headrace.state.sorting import stable_order
 
 SEED = 42
@@ -49,7 +50,7 @@ def xxhash64_onto(
 def _folded(columns: Sequence[pa.ChunkedArray | pa.Array], types: Sequence[str], hashes: np.ndarray) -> np.ndarray:
     """Each column hashed onto what there is; a struct is its fields in turn."""
     for column, type_text in zip(columns, types, strict=True):
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        array = one_array(column)
         if pa.types.is_struct(array.type):
             hashes = _folded(array.flatten(), [from_arrow(field.type) for field in array.type], hashes)
             continue

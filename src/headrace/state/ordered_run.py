@@ -32,7 +32,7 @@ from headrace.state.order import Order, encode
 from headrace.state.places import Flags, Places, Rows, Words, less
 from headrace.state.reads import READS
 from headrace.state.row_hash import row_hashes
-from headrace.state.rows import canonical, row_codes
+from headrace.state.rows import canonical, one_array, row_codes
 from headrace.state.run import HASH, column, write_run
 from headrace.state.sorting import distinct_numbers, lexical_order
 
@@ -80,7 +80,7 @@ def arrange(table: pa.Table, layout: Layout) -> pa.Table:
     if rows.schema.types != wanted.types:
         raise TypeError(f"rows of types {rows.schema.types} for an arrangement of {wanted.types}")
     contents = [canonical(rows[name]) for name in layout.content.names]
-    arrays = [_single(rows[name]) for name in wanted.names[:3]]
+    arrays = [one_array(rows[name]) for name in wanted.names[:3]]
     hashes = pa.array(row_hashes(contents, rows.num_rows))
     whole = pa.table([*arrays, hashes, *contents], names=[*_KEPT, *layout.content.names])
     for name in summed(table):
@@ -127,10 +127,6 @@ def _content(run: pa.Table) -> list[str]:
     return [name for name in run.column_names if not name.startswith("_")]
 
 
-def _single(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def _finished(table: pa.Table, keys: Sequence[str], *, merged: bool = False) -> pa.Table:
     """``merged``: the rows are those of a few runs, one after the other."""
     table = table.combine_chunks()
@@ -153,7 +149,7 @@ def _finished(table: pa.Table, keys: Sequence[str], *, merged: bool = False) -> 
 
 def _sorted(table: pa.Table, keys: Sequence[str], merged: bool) -> tuple[Rows, Flags]:
     """The order of the rows of a run, and where in it a row begins that is not equal to the one before."""
-    words = [column(table, HASH), *Places(_single(table[PLACE])).sort_keys(), column(table, TIE)]
+    words = [column(table, HASH), *Places(one_array(table[PLACE])).sort_keys(), column(table, TIE)]
     rows, first, hashes = _ordered(words, merged)
     inside = np.flatnonzero(~hashes)
     if not _equal_neighbours(table, keys, rows, inside):
@@ -205,7 +201,7 @@ class OrderedRun:
         self.hashes = column(table, HASH)
         self.weights = column(table, WEIGHT)
         self.ties: Words = column(table, TIE)
-        self.places = Places(_single(table[PLACE]))
+        self.places = Places(one_array(table[PLACE]))
         self._upto = column(table, UPTO)
 
     def read(self, rows: int) -> None:

@@ -30,6 +30,7 @@ class Places:
         self.bytes = np.frombuffer(text if text is not None else b"", np.uint8)
         if pa.types.is_fixed_size_binary(array.type):
             self.size, self.offsets = int(array.type.byte_width), np.empty(0, np.int32)
+            self.bytes = self.bytes[array.offset * self.size :]
         else:
             self.size = 0
             self.offsets = np.frombuffer(buffers[1] or b"", np.int32)[array.offset :]

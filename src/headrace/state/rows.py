@@ -82,8 +82,15 @@ def canonical(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return _settled(_plain(column))
 
 
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The column as one array: without a copy where it is one, which ``combine_chunks`` would make."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_array(column)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):

@@ -39,7 +39,7 @@ from headrace.state.order import Order, SortColumn
 from headrace.state.ordered import QUERY, OrderedArrangement
 from headrace.state.ordered import Groups as Contents
 from headrace.state.ordered_run import PLACE, Layout, arrange
-from headrace.state.rows import row_codes
+from headrace.state.rows import one_array, row_codes
 from headrace.state.run import HASH, column
 from headrace.state.sorting import lexical_order
 
@@ -149,7 +149,7 @@ def _aligned(values: pa.ChunkedArray, queries: np.ndarray, size: int) -> pa.Arra
     at = np.full(size, -1, np.int64)
     at[queries] = np.arange(len(queries))
     taken = values.take(pa.array(at, mask=at < 0))
-    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+    return one_array(taken)
 
 
 class AccumulateInOrder(Accumulate):

@@ -24,6 +24,7 @@ from headrace.formats.types.arrow import to_arrow
 from headrace.formats.types.spelled import value
 from headrace.model.schema import Column, ViewSchema
 from headrace.serve.search.library import tantivy
+from headrace.state.rows import one_array
 
 WORDS, WHOLE, REAL, FLAG, TIME = "words", "whole", "real", "flag", "time"
 # Fields beside the columns: which of these are NULL, the row's hash, where it is kept, how often it is there; and, of
@@ -159,7 +160,7 @@ def _listed(array: pa.Array) -> list[Any]:
 
 def numbers(field: Field, column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """What stands in the index for a column's values: texts, int64 or float64."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_array(column)
     if field.kind == WORDS:
         return texts(array)
     if field.kind == REAL:

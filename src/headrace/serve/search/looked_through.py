@@ -23,6 +23,7 @@ from headrace.serve import history, newest, snapshot
 from headrace.serve.fitting import Room
 from headrace.serve.parts import Keep
 from headrace.serve.search.fields import texts
+from headrace.state.rows import one_array
 
 _COMMITS, _COMMITS_MAX = 1_024, 65_536  # that are looked through at a time: the first ones, later ones
 
@@ -95,7 +96,7 @@ def _holding(columns: Sequence[pa.Array] | Iterator[pa.ChunkedArray], text: str)
     """Of each row, whether the text stands in one of its values as they are shown."""
     holding: Any = np.False_
     for column in columns:
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        array = one_array(column)
         found = pc.match_substring(texts(array), text, ignore_case=True).fill_null(False)
         holding = holding | found.to_numpy(zero_copy_only=False)
     return holding
