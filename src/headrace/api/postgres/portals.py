@@ -27,6 +27,7 @@ from headrace.api.postgres.wire import Wire
 from headrace.model.errors import HeadraceError
 
 ASKED_S = 1.0  # between two looks whether the client may still read what it is being sent
+_UNCOUNTED = ("SHOW", "EXPLAIN")  # tags without a number of rows
 
 Check = Callable[[], None]  # raises when the statement was canceled
 
@@ -101,7 +102,8 @@ class Portal:
                 wire.flush()
         check()
         suspended = most and count == most and not self._done
-        wire.write(PortalSuspended() if suspended else CommandComplete(tag=f"{self.tag} {count}"))
+        tag = self.tag if self.tag in _UNCOUNTED else f"{self.tag} {count}"
+        wire.write(PortalSuspended() if suspended else CommandComplete(tag=tag))
         return count
 
     def copy(self, wire: Wire, form: Copy, check: Check) -> None:

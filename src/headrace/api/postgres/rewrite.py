@@ -129,7 +129,7 @@ class _Rewriting:
         if self._name(end - 1) in _FUNCTIONS_OF_TYPES and self._is_shown(at, end):
             return f"headrace_name_regproc({operand})", end
         kind = end + 3 if self._name(end + 1) == CATALOGUE else end + 1
-        if self._text(end) != "::" or self._name(kind) not in _NAMED:
+        if self._text(end) != "::" or self._name(kind) not in _NAMED or self._text(kind + 1) == "[":
             return None
         if self._text(at - 1) in _COMPARING or self._text(kind + 1) in _COMPARING or self._is_number(kind + 1):
             return None
