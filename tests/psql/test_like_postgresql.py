@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.pq import DiagnosticField, ExecStatus
 from pygwire import BackendMessageDecoder, ConnectionPhase
 from pygwire.messages import (
     Describe,
@@ -201,3 +202,23 @@ def test_an_error_has_the_sqlstate_that_postgresql_has(both: Any, statement: str
             connection.execute(statement.encode())
         states.append(caught.value.sqlstate)
     assert states == [state, state]
+
+
+@pytest.mark.postgres
+def test_a_statement_that_is_only_prepared_is_told_its_error(both: Any) -> None:
+    """A driver that waits for it, as pg8000 does, sends no more of that statement."""
+    for connection in both:
+        failed = connection.pgconn.prepare(b"wrong", b"SELECT nope FROM kinds")
+        assert failed.error_field(DiagnosticField.SQLSTATE) == b"42703"
+        assert connection.pgconn.prepare(b"wrong", b"SELECT id FROM kinds").status == ExecStatus.COMMAND_OK
+        connection.execute("DEALLOCATE wrong")
+
+
+@pytest.mark.postgres
+def test_commands_have_the_tags_of_postgresql(both: Any) -> None:
+    for statement, tag in (
+        ("SHOW server_version", "SHOW"),
+        ("EXPLAIN VERBOSE SELECT id FROM kinds", "EXPLAIN"),
+        ("SELECT 1", "SELECT 1"),
+    ):
+        assert [each.execute(statement).statusmessage for each in both] == [tag, tag]
