@@ -101,6 +101,8 @@ class _Rewriting:
             return self._call(at, name)
         elif self._text(at) == "(" and (text := self._cast_of_expression(at)):
             return text, at + 1
+        elif name == "select" and self._text(at - 1) == "(" and follows.lower() == "from":
+            return "select 1", at + 1  # EXISTS (SELECT FROM ...)
         elif name == "collate" and (place := self._collation(at)):
             return "", place
         elif self._parts[at].kind in ("string", "parameter") and follows == "::":
@@ -195,10 +197,13 @@ class _Rewriting:
         """``'orders'::regclass``, ``'{a,b}'::text[]``, ``'\\x00ff'::bytea``."""
         place = at + 4 if self._name(at + 2) == CATALOGUE else at + 2
         kind = self._name(place)
+        elements = _elements(self._parts[at]) if self._text(place + 1) == "[" else None
+        if kind in _NAMED and elements is not None:
+            return f"[{', '.join(f'{_NAMED[kind]}({each})' for each in elements)}]", place + 3
         if kind in _NAMED:
             found = f"{_NAMED[kind]}({self._plain(at)})"
             return f"headrace_name_{kind}({found})" if self._is_text(place + 1) else found, place + 1
-        if self._text(place + 1) == "[" and (elements := _elements(self._parts[at])) is not None:
+        if elements is not None:
             return f"[{', '.join(elements)}]", at + 1
         if kind == "bytea" and _HEXADECIMAL.fullmatch(self._text(at)):
             return re.sub("..", r"\\x\g<0>", self._text(at)[3:-1]).join("''"), at + 1  # each byte as DuckDB writes it
