@@ -107,7 +107,7 @@ PARAMETERS: list[tuple[str, tuple[Any, ...]]] = [
     ("SELECT id FROM kinds WHERE twofold > %s ORDER BY id", (0.01,)),
     ("SELECT %s::int + 1, %s::text, %s::numeric", (1, "a'b", Decimal("1.25"))),
     ("SELECT id FROM kinds WHERE flag = %s OR flag = %s OR flag = %s ORDER BY id", ("TRUE", "1", " Yes ")),
-    ("SELECT id FROM kinds WHERE flag = %s OR flag = ANY(%s) ORDER BY id", ("0", "{F, off}")),
+    ("SELECT id FROM kinds WHERE flag = %s OR flag = ANY(%s) ORDER BY id", ("0", "{T, on}")),
     ("SELECT id FROM kinds WHERE day = %s OR day = %s", ("2024-02-29 +01", "1969-07-20T00:00:00.000+00:00")),
     (
         "SELECT id FROM kinds WHERE id = ANY(CAST(%s AS int[])) AND id >= CAST(%s AS integer) ORDER BY id",
