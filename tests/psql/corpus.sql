@@ -83,3 +83,7 @@ SHOW server_encoding
 SHOW transaction_isolation
 
 SELECT ID, Label AS Shown, "label" AS "Kept" FROM Kinds WHERE Id = 1
+
+SELECT id, '\x00FF'::bytea AS written FROM kinds WHERE bytes = '\x00ff5c'::bytea
+
+SELECT id FROM kinds WHERE id = ANY (('{"1","3"}')) AND label <> ALL (('{plain, "x y"}')) ORDER BY id

@@ -223,6 +223,21 @@ def test_what_a_client_asks_of_the_catalogue_is_answered_alike(both: Any, asked:
     assert answers[0][1]
 
 
+@pytest.mark.postgres
+def test_numbers_of_objects_and_columns_of_an_index_have_the_types_of_postgresql(both: Any) -> None:
+    """node-postgres gives those as numbers and texts, other long numbers as texts and other arrays as lists."""
+    served, server = both
+    asked = (
+        "SELECT t.oid, t.typarray, i.indrelid, i.indkey, (information_schema._pg_expandarray(i.indkey)).n"
+        " FROM pg_type t, pg_index i WHERE t.oid = 23 AND i.indnkeyatts = 2 LIMIT 1"
+    )
+    with connect(served, autocommit=True) as here, psycopg.connect(server.dsn_for("shop", "ada")) as there:
+        cursors = [each.execute(asked) for each in (here, there)]
+        types = [[column.type_code for column in cursor.description or ()] for cursor in cursors]
+        assert types[0] == types[1] == [26, 26, 26, 22, 23]
+        assert cursors[0].fetchone()[3] == "1 3"
+
+
 def plain(value: Any) -> Any:
     """One letter is a byte of PostgreSQL's type "char"; numbers of objects are numbers."""
     return value.decode() if isinstance(value, bytes) else value

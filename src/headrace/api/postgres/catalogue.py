@@ -259,7 +259,7 @@ def _types() -> dict[str, pa.Array]:
         "typelem": pa.array([each.element.oid if each.element else 0 for each in every], pa.int64()),
         "typarray": pa.array([each.array_oid for each in every], pa.int64()),
         **{
-            name: pa.array([function if each.element else 0 for each in every], pa.int64())
+            name: pa.array([function if each in arrays else 0 for each in every], pa.int64())
             for name, function in _OF_ARRAYS.items()
         },
         **{name: pa.array([0] * len(every), pa.int64()) for name in ("typmodin", "typmodout", "typanalyze")},

@@ -12,7 +12,7 @@ CREATE TYPE regconfig AS BIGINT;
 CREATE TYPE regdictionary AS BIGINT;
 CREATE TYPE regnamespace AS BIGINT;
 CREATE TYPE xid AS BIGINT;
-CREATE TYPE jsonb AS VARCHAR;
+CREATE TYPE jsonb AS JSON;
 
 CREATE TABLE pg_namespace (oid BIGINT, nspname VARCHAR, nspowner BIGINT, nspacl VARCHAR[], tableoid BIGINT, xmin BIGINT);
 INSERT INTO pg_namespace VALUES (11, 'pg_catalog', 10, NULL, 2615, 1), (2200, 'public', 10, NULL, 2615, 1),
@@ -34,6 +34,14 @@ INSERT INTO pg_proc (oid, proname, pronamespace, proowner, prolang, prokind, pro
   (750, 'array_in', 11, 10, 12, 'f', false, 's', 3, 2277), (751, 'array_out', 11, 10, 12, 'f', false, 's', 1, 2275),
   (2400, 'array_recv', 11, 10, 12, 'f', false, 's', 3, 2277), (2401, 'array_send', 11, 10, 12, 'f', false, 's', 1, 17),
   (6179, 'array_subscript_handler', 11, 10, 12, 'f', false, 'i', 1, 2281);
+INSERT INTO pg_proc (oid, proname, pronamespace, proowner, prolang, prokind, proretset, provolatile, pronargs, prorettype)
+  SELECT number, name, 11, 10, 12, 'f', false, 'i', 1, hr_t.oid FROM (VALUES (2436, 'boolrecv'), (2412, 'bytearecv'), (2434, 'charrecv'),
+    (2422, 'namerecv'), (2408, 'int8recv'), (2404, 'int2recv'), (2406, 'int4recv'), (2414, 'textrecv'), (2418, 'oidrecv'), (323, 'json_recv'),
+    (2424, 'float4recv'), (2426, 'float8recv'), (2416, 'unknownrecv'), (2430, 'bpcharrecv'), (2432, 'varcharrecv'), (2468, 'date_recv'),
+    (2470, 'time_recv'), (2474, 'timestamp_recv'), (2476, 'timestamptz_recv'), (2478, 'interval_recv'), (2460, 'numeric_recv'),
+    (2452, 'regclassrecv'), (2454, 'regtyperecv'), (2961, 'uuid_recv'), (3805, 'jsonb_recv')) AS receiving (number, name)
+  JOIN pg_type hr_t ON name IN (hr_t.typname || 'recv', hr_t.typname || '_recv');
+UPDATE pg_type SET typreceive = pg_proc.oid FROM pg_proc WHERE prorettype = pg_type.oid AND ends_with(proname, 'recv');
 CREATE TABLE pg_timezone_names (name VARCHAR, abbrev VARCHAR, utc_offset INTERVAL, is_dst BOOLEAN);
 INSERT INTO pg_timezone_names VALUES ('UTC', 'UTC', INTERVAL 0 HOUR, false);
 
@@ -118,7 +126,7 @@ CREATE MACRO to_regclass(relation) AS coalesce(
     WHEN 'pg_proc' THEN 1255 WHEN 'pg_namespace' THEN 2615 WHEN 'pg_constraint' THEN 2606 WHEN 'pg_extension' THEN 3079 WHEN 'pg_database' THEN 1262 END,
   TRY_CAST(relation AS BIGINT));
 CREATE MACRO to_regtype(kind) AS (SELECT any_value(hr_t.oid) FROM headrace_types hr_t
-  WHERE kind IN (hr_t.name, hr_t.short) OR replace(kind, 'pg_catalog.', '') IN (hr_t.name, hr_t.short)
+  WHERE kind IN (hr_t.name, hr_t.short) OR replace(replace(kind, '"', ''), 'pg_catalog.', '') IN (hr_t.name, hr_t.short)
   OR hr_t.short = CASE kind WHEN 'int' THEN 'int4' WHEN 'decimal' THEN 'numeric' WHEN 'float' THEN 'float8' END);
 CREATE MACRO to_regnamespace(schema) AS (SELECT any_value(hr_n.oid) FROM pg_namespace hr_n WHERE hr_n.nspname = schema);
 CREATE MACRO to_regproc(function) AS (SELECT any_value(hr_p.oid) FROM pg_proc hr_p
@@ -143,7 +151,7 @@ CREATE MACRO array_upper(list, dimension) AS len(list);
 CREATE MACRO array_lower(list, dimension) AS 1;
 CREATE MACRO array_remove(list, element) AS list_filter(list, lambda each: each <> element);
 CREATE MACRO has_table_privilege(relation, privilege) AS lower(privilege) = 'select', (role, relation, privilege) AS lower(privilege) = 'select';
-CREATE MACRO information_schema__pg_expandarray(list) AS unnest(list_transform(list, lambda x, n: {'x': x, 'n': n}));
+CREATE MACRO information_schema__pg_expandarray(list) AS unnest(list_transform(list, lambda x, n: {'x': x, 'n': CAST(n AS INTEGER)}));
 CREATE MACRO pg_get_keywords() AS TABLE SELECT keyword_name AS word, 'R' AS catcode FROM duckdb_keywords() WHERE keyword_category = 'reserved';
 CREATE MACRO headrace_formatted(template, one) AS regexp_replace(template, '%[sIL]', replace(CASE regexp_extract(template, '%([sIL])', 1)
   WHEN 'I' THEN quote_ident(CAST(one AS VARCHAR)) WHEN 'L' THEN quote_nullable(CAST(one AS VARCHAR)) ELSE coalesce(CAST(one AS VARCHAR), '') END, '\', '\\'));
@@ -242,7 +250,7 @@ CREATE VIEW information_schema_columns AS
   headrace_absent() AS identity_minimum, 'NO' AS identity_cycle, 'NEVER' AS is_generated,
   headrace_absent() AS generation_expression, 'NO' AS is_updatable
   FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
-  JOIN headrace_types n ON n.oid = t.oid WHERE c.relkind IN ('r', 'v');
+  JOIN headrace_types n ON n.oid = t.oid WHERE c.relkind IN ('r', 'v') ORDER BY c.relname, a.attnum;
 CREATE VIEW information_schema_table_constraints AS
   SELECT headrace_database() AS constraint_catalog, 'public' AS constraint_schema,
   k.conname AS constraint_name, headrace_database() AS table_catalog, 'public' AS table_schema, c.relname AS table_name,

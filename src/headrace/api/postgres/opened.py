@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.api.postgres import statements
 from headrace.api.postgres.portals import Portal
 from headrace.api.postgres.result import ResultColumn
+from headrace.model.errors import HeadraceError
 from headrace.sql.lexer import Token
+
+KEPT = 1_000  # prepared statements, and portals, of one connection at most
 
 
 @dataclass
@@ -35,3 +38,11 @@ class Opened:
     bound: Sequence[Any]
     portal: Portal | None = None
     hold: bool = False
+
+
+def bounded(kept: Mapping[str, Any], what: str) -> None:
+    """Raises ``psql.busy`` where no more are kept."""
+    if len(kept) >= KEPT:
+        raise HeadraceError(
+            "psql.busy", f"this connection has {len(kept):,} {what}: no more are kept", next="close some"
+        )  # fmt: skip

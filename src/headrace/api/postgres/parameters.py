@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from headrace.api.postgres.types import INT8, PostgresType, of_spark
-from headrace.serve.relation import Described
+from headrace.api.postgres.types import INT8, PostgresType
 
 _BETWEEN = ("input", "lower", "upper")
 
 
-def compared(statement: Mapping[str, Any], relations: Iterable[Described]) -> dict[int, int]:
-    """Object ids of types by the number of the parameter, as far as the SELECT decides them."""
+def compared(statement: Mapping[str, Any], columns: Iterable[tuple[str, PostgresType]]) -> dict[int, int]:
+    """Object ids of types by the number of the parameter, as far as the SELECT decides them.
+
+    ``columns``: of all that it reads.
+    """
     known: dict[str, set[PostgresType]] = {}
-    for relation in relations:
-        for column in relation.columns:
-            known.setdefault(column.name.lower(), set()).add(of_spark(column.type))
+    for column, kind in columns:
+        known.setdefault(column.lower(), set()).add(kind)
     found: dict[int, int] = {}
     for sides in _sides(statement):
         oids = {kind.oid for side in sides for kind in known.get(_column(side), ())}

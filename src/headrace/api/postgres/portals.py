@@ -27,6 +27,7 @@ from headrace.api.postgres.wire import Wire
 from headrace.model.errors import HeadraceError
 
 ASKED_S = 1.0  # between two looks whether the client may still read what it is being sent
+_UNCOUNTED = ("SHOW", "EXPLAIN")  # tags without a number of rows
 
 Check = Callable[[], None]  # raises when the statement was canceled
 
@@ -101,7 +102,8 @@ class Portal:
                 wire.flush()
         check()
         suspended = most and count == most and not self._done
-        wire.write(PortalSuspended() if suspended else CommandComplete(tag=f"{self.tag} {count}"))
+        tag = self.tag if self.tag in _UNCOUNTED else f"{self.tag} {count}"
+        wire.write(PortalSuspended() if suspended else CommandComplete(tag=tag))
         return count
 
     def copy(self, wire: Wire, form: Copy, check: Check) -> None:
@@ -110,9 +112,7 @@ class Portal:
         self.forms = [int(binary)] * len(self._kinds)
         wire.write(CopyOutResponse(overall_format=int(binary), col_formats=self.forms))
         lines = rows.csv_lines if form.form == "csv" else rows.text_lines
-        if binary:
-            wire.write(rows.copy_lines(pa.array([rows.COPY_HEAD], pa.binary())))
-        elif form.header:
+        if form.header and not binary:
             titles = pa.RecordBatch.from_arrays(
                 [pa.array([column.name]) for column in self.source.columns],
                 names=[str(i) for i in range(len(self._kinds))],
@@ -121,16 +121,18 @@ class Portal:
         count = 0
         for part in self.take(0):
             check()
-            count += part.num_rows
-            if binary:
-                wire.write(rows.data_rows(part, self._kinds, self.forms, rows.COPY_DATA))
-            elif part.num_rows:
-                wire.write(rows.copy_lines(lines(part, self._kinds, form.delimiter, form.null)))
             if not part.num_rows:
                 wire.flush()
+            elif binary:
+                messages = rows.data_rows(part, self._kinds, self.forms, rows.COPY_DATA)
+                wire.write(messages if count else rows.headed(messages))
+            else:
+                wire.write(rows.copy_lines(lines(part, self._kinds, form.delimiter, form.null)))
+            count += part.num_rows
         check()
         if binary:
-            wire.write(rows.copy_lines(pa.array([rows.COPY_END], pa.binary())))
+            end = rows.copy_lines(pa.array([rows.COPY_END], pa.binary()))
+            wire.write(end if count else rows.headed(end))
         wire.write(CopyDone(), CommandComplete(tag=f"COPY {count}"))
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headrace.api.postgres import apart, catalogue
+from headrace.api.postgres import apart, catalogue, types
 from headrace.api.postgres.apart import Apart, Held, Statement
 from headrace.api.postgres.catalogue import ObjectIds
 from headrace.api.postgres.dialect import PostgresGround
@@ -18,6 +19,7 @@ from headrace.api.postgres.parameters import compared
 from headrace.api.postgres.plain import plain
 from headrace.api.postgres.result import Result
 from headrace.api.postgres.rewrite import Rewritten
+from headrace.api.postgres.types import PostgresType
 from headrace.formats.types.json import nearest
 from headrace.governance.principal import Principal
 from headrace.model.bounds import Deadline
@@ -158,7 +160,12 @@ class Transaction:
         try:
             statement = parsed(connection, query.sql)
             known, (read, _) = self._reader.relations(self._asker), reads(statement)
-            return compared(statement, [known[name] for name in read if name in known])
+            columns = [
+                (each.name, types.of_spark(each.type)) for name in read & known.keys() for each in known[name].columns
+            ]
+            if query.catalogue:
+                columns += itertools.chain.from_iterable(_columns(connection, name) for name in read - known.keys())
+            return compared(statement, columns)
         finally:
             connection.close()
 
@@ -198,6 +205,15 @@ class Transaction:
     def _read(self, commit: int, stale: Mapping[str, str]) -> None:
         self.commit = commit
         self.stale |= {name: self._asker.principal().told(reason) for name, reason in stale.items()}
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, PostgresType]]:
+    """Of a relation of the catalogue; none of any other."""
+    try:
+        relation = connection.table(name)
+    except duckdb.CatalogException:
+        return []
+    return [(column, types.of_duckdb(kind)) for column, kind in zip(relation.columns, relation.types, strict=True)]
 
 
 def unknown(name: str, known: Mapping[str, Described]) -> HeadraceError:

@@ -43,9 +43,9 @@ class Result:
         self._connection, self.reads = connection, read
         self._relation = self._asked(query.sql, parameters)
         kinds = [types.of_duckdb(kind) for kind in self._relation.types]
-        if query.catalogue and not read:
-            kinds = [types.of_catalogue(kind) for kind in kinds]
         titles = names(statement, self._relation.columns)
+        if query.catalogue and not read:
+            kinds = [types.of_catalogue(kind, title) for kind, title in zip(kinds, titles, strict=True)]
         self.columns = [ResultColumn(title, kind) for title, kind in zip(titles, kinds, strict=True)]
         self._sql, self._parameters = query.sql, parameters
 

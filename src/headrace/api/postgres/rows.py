@@ -40,6 +40,12 @@ def data_rows(
     return out.tobytes()
 
 
+def headed(messages: bytes) -> bytes:
+    """CopyData of the binary format, its head before the first row: clients look for both in one message."""
+    size = int.from_bytes(messages[1 : 1 + _LENGTH]) + len(COPY_HEAD)
+    return COPY_DATA + size.to_bytes(_LENGTH) + COPY_HEAD + messages[1 + _LENGTH :]
+
+
 def copy_lines(lines: pa.Array) -> bytes:
     """A CopyData message for each line, a string with its newline."""
     content = of_texts(lines)

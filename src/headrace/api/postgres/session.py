@@ -36,11 +36,11 @@ from headrace.api.postgres import sqlstate, statements, values
 from headrace.api.postgres.apart import Apart
 from headrace.api.postgres.cancelling import Cancelling, canceled
 from headrace.api.postgres.defining import Defining
-from headrace.api.postgres.opened import Opened, Prepared
+from headrace.api.postgres.opened import Opened, Prepared, bounded
 from headrace.api.postgres.pending import Pending
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
 from headrace.api.postgres.reading import Asker, Reader, Transaction
-from headrace.api.postgres.result import Result
+from headrace.api.postgres.result import Result, ResultColumn
 from headrace.api.postgres.rewrite import Rewritten, rewritten
 from headrace.api.postgres.settings import Settings
 from headrace.api.postgres.subscribing import Subscription
@@ -49,8 +49,6 @@ from headrace.api.postgres.wire import Gone, Malformed, Wire
 from headrace.model.errors import HeadraceError
 from headrace.sql import definitions, lexer
 from headrace.sql.lexer import Token
-
-KEPT = 1_000  # prepared statements, and portals, of one connection at most
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +68,7 @@ class Session:
                 self._settings.set(name, value)
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Opened] = {}
+        self._parsed: str | None = None  # the statement that the message before has parsed
         self._transaction: Transaction | None = None
         self._pending = Pending()
         self._in_block = self._failed = self._skipping = False
@@ -109,11 +108,11 @@ class Session:
         if isinstance(message, Query):
             self._simple(message.query_string)
         elif isinstance(message, Sync):
-            self._skipping = False
-            self._ready()
+            self._synchronize()
         elif isinstance(message, Flush):
             self._wire.flush()
         elif step := self._steps.get(type(message)):
+            self._parsed = None
             try:
                 step(self, message)
             except Exception as error:
@@ -148,6 +147,17 @@ class Session:
             self._wire.write(portal.description())
             self._send(portal, 0)
 
+    def _synchronize(self) -> None:
+        """Whoever has a statement parsed and waits is told what is wrong with it, as by PostgreSQL."""
+        name, self._parsed, self._skipping = self._parsed, None, False
+        if name is not None:
+            try:
+                self._columns(self._prepared[name])
+            except Exception as error:
+                del self._prepared[name]
+                self._fail(error)
+        self._ready()
+
     def _parse(self, message: Parse) -> None:
         found = statements.split(message.query)
         if len(found) > 1:
@@ -156,10 +166,11 @@ class Session:
             )
         if message.statement and message.statement in self._prepared:
             raise HeadraceError("psql.exists", f"there is a prepared statement '{message.statement}' already")
-        self._bounded(self._prepared, "prepared statements")
+        bounded(self._prepared, "prepared statements")
         tokens = found[0] if found else []
         statement = statements.read(tokens) if tokens else None
         self._prepared[message.statement] = Prepared(tokens, statement, declared_in(tokens, message.param_types))
+        self._parsed = message.statement
         self._wire.write(ParseComplete())
 
     def _bind(self, message: Bind) -> None:
@@ -178,7 +189,7 @@ class Session:
         ]
         if message.portal and message.portal in self._portals:
             raise HeadraceError("psql.exists", f"there is a portal '{message.portal}' already")
-        self._bounded(self._portals, "portals")
+        bounded(self._portals, "portals")
         self._drop_portal(message.portal)
         self._portals[message.portal] = self._open(prepared, bound, message.result_formats)
         self._wire.write(BindComplete())
@@ -189,14 +200,18 @@ class Session:
             self._wire.write(opened.portal.description() if opened.portal else NoData())
             return
         prepared = self._known(message.name)
-        self._decide(prepared)
-        self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
         if prepared.columns is None:
-            opened = self._open(prepared, [None] * len(prepared.declared), None)
-            prepared.columns = list(opened.portal.source.columns) if opened.portal else []
-            if opened.portal:
-                opened.portal.close()
+            prepared.columns = self._columns(prepared)
+        self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
         self._wire.write(described(prepared.columns, [0] * len(prepared.columns)))
+
+    def _columns(self, prepared: Prepared) -> list[ResultColumn]:
+        self._decide(prepared)
+        portal = self._open(prepared, [None] * len(prepared.declared), None).portal
+        if portal is None:
+            return []
+        with closing(portal):
+            return list(portal.source.columns)
 
     def _decide(self, prepared: Prepared) -> None:
         """The types that neither the client nor a cast names, by what the parameters are compared with."""
@@ -250,7 +265,7 @@ class Session:
         if isinstance(statement, statements.Query):
             return self._asked(prepared, bound, forms), "SELECT"
         if isinstance(statement, statements.Show):
-            return self._shown(statement.setting), "SHOW"
+            return told(*self._settings.rows(statement.setting)), "SHOW"
         if isinstance(statement, statements.Explain):
             return self._explained(statement.query), "EXPLAIN"
         if isinstance(statement, definitions.Explain):
@@ -293,13 +308,6 @@ class Session:
     def _rewritten(self, tokens: Sequence[Token], declared: Sequence[int]) -> Rewritten:
         project = self._reader.project
         return rewritten(tokens, self._settings.constants(project, self._number), declared, project)
-
-    def _shown(self, setting: str) -> Source:
-        if setting == "all":
-            rows = [[name, value, ""] for name, value in self._settings.all().items()]
-            return told(["name", "setting", "description"], rows)
-        name, value = self._settings.show(setting)
-        return told([name], [[value]])
 
     def _explained(self, query: statements.Query) -> Source:
         with closing(self._ask(query.tokens, (), (), None)) as result, self._running():
@@ -395,7 +403,7 @@ class Session:
             )
         if statement.name in self._portals:
             raise HeadraceError("psql.exists", f"there is a cursor '{statement.name}' already")
-        self._bounded(self._portals, "cursors")
+        bounded(self._portals, "cursors")
         forms = [int(statement.binary)]
         result = self._ask(statement.query.tokens, opened.prepared.declared, opened.bound, forms)
         portal = Portal(result, self._asker, forms)
@@ -456,12 +464,6 @@ class Session:
         opened = self._portals.pop(name, None)
         if opened is not None and opened.portal is not None:
             opened.portal.close()
-
-    def _bounded(self, kept: Mapping[str, Any], what: str) -> None:
-        if len(kept) >= KEPT:
-            raise HeadraceError(
-                "psql.busy", f"this connection has {len(kept):,} {what}: no more are kept", next="close some"
-            )
 
     def _end_transaction(self, *, everything: bool = False) -> None:
         self._transaction = None

@@ -66,6 +66,13 @@ class Settings:
             raise _unknown(name)
         return written, self._values[written]
 
+    def rows(self, name: str) -> tuple[list[str], list[list[str]]]:
+        """What SHOW shows of one, or of "all": names of columns, and the rows. Raises ``psql.setting``."""
+        if name == "all":
+            return ["name", "setting", "description"], [[each, value, ""] for each, value in self.all().items()]
+        written, value = self.show(name)
+        return [written], [[value]]
+
     def set(self, name: str, value: str | None) -> tuple[str, str] | None:
         """Set one, None: to its default; (name, value) of a reported one that has changed.
 

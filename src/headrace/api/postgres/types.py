@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -58,10 +59,13 @@ SCALARS = (
     BOOL, BYTEA, INT8, INT2, INT4, TEXT, JSON, FLOAT4, FLOAT8, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC,
     UUID, JSONB,
 )  # fmt: skip
+INT2VECTOR = PostgresType(
+    22, "int2vector", "int2vector", VARIABLE, 0, "A", text="array_to_string({}, ' ')", element=INT2
+)
 OID = PostgresType(26, "oid", "oid", 4, 1028, "N")
 # Known to clients by their ids; no column of a view has them.
 NAMES = (
-    PostgresType(18, "char", '"char"', 1, 1002, "Z"), PostgresType(19, "name", "name", 64, 1003, "S"),
+    INT2VECTOR, PostgresType(18, "char", '"char"', 1, 1002, "Z"), PostgresType(19, "name", "name", 64, 1003, "S"),
     OID, PostgresType(705, "unknown", "unknown", -2, 0, "X"),
     PostgresType(1042, "bpchar", "character", VARIABLE, 1014, "S"),
     PostgresType(1043, "varchar", "character varying", VARIABLE, 1015, "S"),
@@ -75,6 +79,7 @@ _BY_DUCKDB = {
     "timestamp with time zone": TIMESTAMPTZ, "interval": INTERVAL, "uuid": UUID, "sqlnull": TEXT, '"null"': TEXT,
     "struct": JSONB, "map": JSONB, "tuple": JSONB,
 }  # fmt: skip
+_OF_OBJECTS = re.compile(r"\w*(oid|relid|typid|namespace|owner)|typ(array|elem|basetype|relid)")
 _BY_NAME = {each.name: each for each in (*SCALARS, *NAMES)}
 # What DuckDB calls a type that a client declares for a parameter; text needs no cast.
 DECLARED = {
@@ -102,8 +107,13 @@ def of_duckdb(kind: DuckDBPyType) -> PostgresType:
     return _BY_DUCKDB.get(kind.id, _BY_DUCKDB.get(str(kind).lower(), _OTHER))
 
 
-def of_catalogue(kind: PostgresType) -> PostgresType:
-    """The type of a column of the catalogue: lists of long numbers are of objects, and drivers know them so."""
+def of_catalogue(kind: PostgresType, name: str) -> PostgresType:
+    """The type of a column of the catalogue: its long numbers are those of objects, which drivers read otherwise than
+    other ones, and the columns of an index are written without braces."""
+    if kind == INT8 and _OF_OBJECTS.fullmatch(name):
+        return OID
+    if kind.element == INT2 and name in ("indkey", "indoption"):
+        return INT2VECTOR
     return array(OID) if kind.element == INT8 else kind
 
 
@@ -148,19 +158,20 @@ def _named(name: str) -> PostgresType:
 
 
 def declared_in(tokens: Sequence[Token], given: Sequence[int]) -> list[int]:
-    """The type of each parameter: what the client gave, else that of a cast ``$1::int``, else 0."""
-    visible = [token for token in tokens if token.kind != "space"]
+    """The type of each parameter: the client's, else that of a cast (``$1::int``, ``CAST($1 AS int)``), else 0."""
+    names = [token.name for token in tokens if token.kind != "space"]
     found = dict(enumerate(given, 1))
-    for place, token in enumerate(visible):
+    for place, token in enumerate(token for token in tokens if token.kind != "space"):
         if token.kind != "parameter":
             continue
         number = int(token.text[1:])
         found.setdefault(number, 0)
-        cast = [part.name for part in visible[place + 1 : place + 6]]
+        cast = names[place + 1 : place + 6]
         if cast[1:3] == ["pg_catalog", "."]:
             del cast[1:3]
-        if not found[number] and cast[:1] == ["::"] and len(cast) > 1:
-            named = _CAST_TYPES.get(cast[1])
+        begins = "as" if names[max(place - 2, 0) : place] == ["cast", "("] else "::"
+        if not found[number] and cast[:1] == [begins] and len(cast) > 1:
+            named = TIMESTAMPTZ if cast[1:4] == ["timestamp", "with", "time"] else _CAST_TYPES.get(cast[1])
             found[number] = 0 if named is None else named.array_oid if cast[2:3] == ["["] else named.oid
     return [found.get(number, 0) for number in range(1, max(found, default=0) + 1)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 import struct
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,8 +14,10 @@ import numpy.typing as npt
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, Loader, PyFormat, Transformer
 from psycopg.pq import Format
+from psycopg.types.datetime import DateLoader
 
 from headrace.api.postgres import types
 from headrace.api.postgres.types import PostgresType
@@ -26,6 +30,8 @@ _EPOCH_US = _EPOCH_DAYS * 86_400_000_000
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, {pa.float32(): 1e6, pa.float64(): 1e15}
 _ARROW_PLAIN_BELOW = 1e10
 _WIDTHS = {"oid": ">u4", "int2": ">i2", "int4": ">i4", "int8": ">i8", "float4": ">f4", "float8": ">f8"}
+_DATE = re.compile(rb"\s*(\d+-\d\d-\d\d)([T ] *\d\d?:[\d:.]+)? *(Z|[+-]\d\d(:?\d\d){0,2})?\s*")
+_AROUND_ELEMENTS = re.compile(rb'("(?:[^"\\]|\\.)*+")|\s*([,{}])\s*')  # spaces, which a server does not write
 
 Numbers = npt.NDArray[np.int64]
 
@@ -67,11 +73,47 @@ def parameter(value: bytes | None, oid: int, form: int) -> Any:
     if value is None:
         return None
     try:
-        if oid in (0, types.TEXT.oid, 705, 1042, 1043, 19):
+        if oid in (0, types.TEXT.oid, types.JSON.oid, 705, 1042, 1043, 19):
             return value.decode()
-        return Transformer().get_loader(oid, Format(form)).load(value)
+        if oid == types.JSONB.oid:
+            return value.removeprefix(b"\x01" if form == BINARY else b"").decode()
+        if form == TEXT and types.DECLARED.get(oid, "").endswith("[]"):
+            value = _AROUND_ELEMENTS.sub(rb"\1\2", value)
+        return Transformer(_PARAMETERS).get_loader(oid, Format(form)).load(value)
     except (psycopg.Error, ValueError, struct.error, IndexError, OverflowError) as error:
         raise HeadraceError("query.parameter", f"a parameter does not fit its type: {error}") from error
+
+
+class _Boolean(Loader):
+    """Every spelling that PostgreSQL takes; psycopg's own loader knows those that it writes."""
+
+    def load(self, data: Buffer) -> bool:
+        word = bytes(data).decode().strip().lower()
+        for truth, words in ((True, ("true", "yes", "on", "1")), (False, ("false", "no", "off", "0"))):
+            if word not in ("", "o") and any(each.startswith(word) for each in words):
+                return truth
+        raise ValueError(f"'{word}' is no boolean")
+
+
+class _Date(DateLoader):
+    """The time and the zone after a date, which drivers write that know no type for it, change nothing."""
+
+    def load(self, data: Buffer) -> dt.date:
+        found = _DATE.fullmatch(data)
+        return super().load(found[1] if found else data)
+
+
+class _Parameters:
+    """How parameters are read: as psycopg reads values, but for what clients write in other ways than a server."""
+
+    def __init__(self) -> None:
+        self.connection = None
+        self.adapters = AdaptersMap(psycopg.adapters)
+        self.adapters.register_loader("bool", _Boolean)
+        self.adapters.register_loader("date", _Date)
+
+
+_PARAMETERS = _Parameters()
 
 
 def of_texts(strings: pa.Array) -> Values:
