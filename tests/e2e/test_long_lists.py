@@ -255,7 +255,7 @@ def test_dead_letters_of_more_than_one_answer_are_counted_and_reached_sink_by_si
     page.goto("/alerts")
     sinks = page.get_by_role("region", name="Sinks").locator("tbody tr")
     expect(sinks).to_have_count(2)
-    told = [row.locator("td").all_inner_texts() for row in sinks.all()]
+    told = [row.locator("th, td").all_inner_texts() for row in sinks.all()]
     assert [(cells[0], cells[4], cells[6]) for cells in told] == [("a", "2", "4,000"), ("b", "0", "7")]
     said = page.get_by_role("status").filter(has_text="dead letters of")
     expect(said).to_have_text(
