@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,21 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     assert not (folder / ".headrace/api.json").exists()
 
 
+def below(running: Running) -> dict[int, list[str]]:
+    """The command lines of the processes of the project, by their numbers."""
+    found = {}
+    for process in psutil.Process(running.process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has ended
+            found[process.pid] = process.cmdline()
+    return found
+
+
 def test_what_answers_questions_is_there_before_the_first(running: Running) -> None:
     """Of all tests the first: nobody has asked yet."""
-    end, beside = time.monotonic() + WAIT_S, psutil.Process(running.process.pid)
-    while not any("headrace.serve.asking" in each.cmdline() for each in beside.children(recursive=True)):
+    with running.client() as client:
+        assert client.get("/health").status_code == 200
+    end = time.monotonic() + WAIT_S
+    while not any("headrace.serve.asking" in line for line in below(running).values()):
         assert time.monotonic() < end
         time.sleep(0.05)
 
@@ -163,16 +175,14 @@ def test_a_change_that_is_pushed_is_with_who_follows(running: Running) -> None:
 def test_spark_gives_way_to_who_answers_readers(running: Running) -> None:
     with running.client() as client:
         assert client.get("/views/revenue/rows").status_code == 200
-    nice = {
-        process.pid: os.getpriority(os.PRIO_PROCESS, process.pid) - os.getpriority(os.PRIO_PROCESS, 0)
-        for process in psutil.Process(running.process.pid).children(recursive=True)
-    }
+    lines = below(running)
+    nice = {pid: os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0) for pid in lines}
     java = next(pid for pid in nice if psutil.Process(pid).name() == "java")
     spark = {java, *(each.pid for each in psutil.Process(java).children(recursive=True))}
     assert len(spark) > 1, "it has no Python worker"
     assert {nice[pid] for pid in spark & nice.keys()} == {YIELDING}
-    serving = [pid for pid in nice if "headrace.api.serving" in psutil.Process(pid).cmdline()]
-    assert [nice[pid] for pid in serving] == [0]
+    for module in ("headrace.api.serving", "headrace.serve.asking"):
+        assert [nice[pid] for pid, line in lines.items() if module in line] == [0], module
 
 
 def test_a_query_that_does_not_end_is_ended_by_either_engine_and_the_next_has_its_turn(running: Running) -> None:

@@ -128,6 +128,10 @@ class Asking:
             self._closed = True
             if self._process is None or self._control is None:
                 return
+            if select.select([self._control], [], [], 0)[0]:
+                self._control.recv(1)  # it has said that it is at work
+            else:  # it imports still, and no question has begun
+                self._process.kill()
             self._control.close()
             try:
                 self._process.wait(END_S)
@@ -194,6 +198,7 @@ def main() -> None:
     control = socket.socket(fileno=sys.stdin.fileno())
     questions, running = Questions(Mirror(Path(folder))), _Running()
     line = Line(questions)
+    control.send(b"!")  # it is at work: see ``Asking.close``
 
     def go_on(asked: Asked, stream: socket.socket) -> None:
         """Have it answered on a stream, once all is at hand that it takes long to read."""
