@@ -6,6 +6,7 @@ Only what Spark would compute is a stand-in: a view of one table, one of all oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -63,6 +64,18 @@ def simulated(world: World, disk: Disk) -> Iterator[None]:
             setattr(module, name, value)
 
 
+class AtOnce(Executor):
+    """What a process does beside, done when it is asked for: a thread would go on after the process has died."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **named))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
 class Recorded(Catalog):
     """The catalogue, whose transactions are calls: the process may die before one, and after it."""
 
@@ -99,6 +112,7 @@ class Process:
         self.engine = Engine(NO_SPARK, folder, self.catalog, cast(Any, self.log), settings, self.hear)
         self.engine.world = world
         self.engine.kept.start = lambda: None  # type: ignore[method-assign]
+        self.engine.kept._writer = self.engine.compactions._worker = cast(Any, AtOnce())
         self.engine.recover({}, {s.name: cast(Any, SimpleNamespace(schema=s, feed=f"{s.name}@1")) for s in SCHEMAS})
         self.sources = {source.name: source for source in sources}
         self.delivers = [

@@ -231,7 +231,8 @@ def told(seed: int) -> str:
     faults = shrunk(seed)
     wrong = run(seed, faults).wrong
     what = ", ".join(map(str, faults)) or "none"
-    return f"seed {seed}: {wrong[0]}\n  faults: {what}\n  python tests/proofs/simulation/simulate.py --seed {seed}"
+    first = wrong[0] if wrong else "not a second time"
+    return f"seed {seed}: {first}\n  faults: {what}\n  python tests/proofs/simulation/simulate.py --seed {seed}"
 
 
 def main() -> int:
