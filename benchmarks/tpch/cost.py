@@ -73,10 +73,10 @@ def main() -> int:
             )  # fmt: skip
             steps = [(share, *refreshed(held, chosen.seed, share, chosen.steps)) for share in chosen.shares]
             held.maintainer.checkpoint()
-            state, log = size_of(folder / "held/state"), size_of(folder / "held/log")
         different = held.compare()
-        held.close()
+        held.close()  # what nobody needs is deleted then, not only about to be
         spark.stop()
+        state, log = size_of(folder / "held/state"), size_of(folder / "held/log")
         anew = {engine: batch(folder / "held", engine, chosen.memory) for engine in ENGINES}
         ended = sum(file.stat().st_size for file in (folder / "held").glob("*.parquet"))
     best = {engine: min(found.rounds) for engine, found in anew.items()}
