@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from array import array
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ TABLES = {
 LOOK_S = 0.001  # between two looks at the frontier: how far a figure may be over
 PEAK_S = 20.0  # pushing as fast as is answered, of which the second half counts
 MAX_BACKLOG = 100_000  # changes that the log may be ahead of the views
-POINTS = 30  # of the series: [second, median, 99th percentile]
+POINTS = 30  # of the series: [second, median, 99th percentile]; of ``own_series``: MiB, where there was a look
 LATE_S = 60.0  # to publish what is left when the pushing ends
 
 
@@ -116,8 +117,8 @@ class Watch:
     """Notes when each frontier of the views was seen first, and how long each step took."""
 
     def __init__(self, pipeline: Any) -> None:
-        self.seen: list[tuple[float, int]] = []  # (monotonic clock, commit)
-        self.steps: list[tuple[float, float]] = []  # (monotonic clock, seconds)
+        # Numbers alone: the memory of this process is what is measured. Each pair is (monotonic clock, value).
+        self._seen, self._took = array("d"), array("d")
         self._frontier = self._steps = 0
         self._pipeline, self._stop = pipeline, threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -131,20 +132,31 @@ class Watch:
         frontier, latest = self._pipeline.maintainer.frontier, self._pipeline.latest
         if frontier > self._frontier:
             self._frontier = frontier
-            self.seen.append((time.monotonic(), frontier))
+            self._seen.extend((time.monotonic(), frontier))
         if latest["steps"] > self._steps:
             self._steps = latest["steps"]
-            self.steps.append((time.monotonic(), latest["step_seconds"]))
+            self._took.extend((time.monotonic(), latest["step_seconds"]))
 
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
         self._look()  # the last publication may be newer than the last look
 
+    @property
+    def seen(self) -> tuple[np.ndarray, np.ndarray]:
+        """When each frontier was seen first, and the frontiers."""
+        return np.array(self._seen[::2]), np.array(self._seen[1::2])
+
+    @property
+    def steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """When each step was seen to have ended, and its seconds."""
+        return np.array(self._took[::2]), np.array(self._took[1::2])
+
     def commits(self, after: float, until: float) -> int:
         """How many were published in that time."""
-        found = [commit for at, commit in self.seen if after <= at <= until]
-        return found[-1] - found[0] if found else 0
+        at, commit = self.seen
+        found = commit[(after <= at) & (at <= until)]
+        return int(found[-1] - found[0]) if len(found) else 0
 
 
 def pushing(
@@ -174,7 +186,7 @@ def latencies(folder: Path, watch: Watch, memory: Memory, chosen: argparse.Names
     rows = np.concatenate([np.load(folder / f"times-{number}.npy") for number in range(CLIENTS)])
     began = json.loads((folder / "began").read_text()) + chosen.warm
     due, answered, commit = (rows[rows[:, 0] >= began][:, n] for n in range(3))
-    at, frontier = (np.array(column) for column in zip(*watch.seen, strict=True))
+    at, frontier = watch.seen
     published = at[np.searchsorted(frontier, commit)]
     waited, since = published - answered, due - began
     window = min(chosen.window or chosen.seconds / 5, chosen.seconds)
@@ -182,22 +194,29 @@ def latencies(folder: Path, watch: Watch, memory: Memory, chosen: argparse.Names
     for name, first in (("first", 0.0), ("last", chosen.seconds - window)):
         inside = waited[(since >= first) & (since < first + window)]
         kinds = memory.mean(began + first, began + first + window)
-        own = sum(used for kind, used in kinds.items() if not kind.endswith("_mapped"))
-        windows[name] = {**percentiles(inside), "mib": sum(kinds.values()), "own_mib": own, "kinds_mib": kinds}
+        windows[name] = {**percentiles(inside), "mib": sum(kinds.values()), "own_mib": own(kinds), "kinds_mib": kinds}
     edges = np.linspace(0, chosen.seconds, POINTS + 1)
     parts = [waited[(since >= first) & (since < last)] for first, last in pairwise(edges)]
     series = [[round(float(last), 1), *percentiles(p).values()] for last, p in zip(edges[1:], parts, strict=True)]
-    took = [seconds * 1000 for when, seconds in watch.steps if began <= when]
+    kept = [own(memory.mean(began + first, began + last)) or None for first, last in pairwise(edges)]
+    ended, took = watch.steps
+    took = took[began <= ended] * 1000
     return {
         "rate": round(len(commit) * chosen.transaction / (answered.max() - began)), "transactions": len(commit),
         **percentiles(waited), "max_ms": round(float(waited.max()) * 1000, 1),
         "due_p99_ms": percentiles(published - due)["p99_ms"],
         "answer_p99_ms": percentiles(answered - due)["p99_ms"],
-        "steps": len(took), "step_ms": round(statistics.median(took), 1), "window_s": window, "windows": windows,
+        "steps": len(took), "step_ms": round(float(np.median(took)), 1), "window_s": window, "windows": windows,
         "p99_ratio": round(windows["last"]["p99_ms"] / windows["first"]["p99_ms"], 2),
         "own_ratio": round(windows["last"]["own_mib"] / max(1.0, windows["first"]["own_mib"]), 3),
         "memory_ratio": round(windows["last"]["mib"] / max(1.0, windows["first"]["mib"]), 3), "series": series,
+        "own_series": kept,
     }  # fmt: skip
+
+
+def own(kinds: Mapping[str, int]) -> int:
+    """What is not mapped of files."""
+    return sum(used for kind, used in kinds.items() if not kind.endswith("_mapped"))
 
 
 def push(load: Load, url: str, token: str, folder: Path, rate: float, seconds: float) -> int:
