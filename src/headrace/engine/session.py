@@ -53,6 +53,10 @@ PINNED: dict[str, str] = {
     "spark.python.daemon.module": "headrace.engine.daemon",
     # Its worker would import what lies in the folder that the command was begun in before what is installed.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
+    # By itself the C library gives arrays of more than some hundred kilobytes back at once, and the kernel clears new
+    # pages for the next ones: up to a tenth of a large step. What a worker keeps so ``memory.give_back`` gives back.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the most that it takes
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     # What bounds a batch whose rows are short, see ``circuit/prepare``.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.shuffle.compress": "false",
