@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.serve import contents
 from headrace.serve.contents import Contents, Diverged
+from headrace.serve.weights import Weights
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("_w", pa.int64())])
 Row = tuple[int | None, str | None, str]  # the float as it is spelled, which tells 0.0 from -0.0
@@ -97,5 +98,37 @@ def test_parts_stay_few_and_rows_that_are_gone_leave() -> None:
         now = now.after(table(Counter({(n, "a", "0.0"): -1, (n, "b", "0.0"): 1})))
     assert len(now.parts) <= 12
     assert sum(len(part.weights) for part in now.parts) <= 2000
-    assert sum(part.alive for part in now.parts) == 1000
+    assert sum(part.weights.alive for part in now.parts) == 1000
     assert now.find({"k": pa.scalar(7)})["s"].to_pylist() == ["b"]
+
+
+def test_what_a_step_changes_is_all_that_is_copied() -> None:
+    """So a step takes as long with a thousand times the rows."""
+    before = Contents.of(table(Counter({(n, "a", "0.0"): 1 for n in range(20_000)})), ("k",))
+    after = before.after(table(Counter({(7, "a", "0.0"): -1, (7, "b", "0.0"): 1})))
+    was, now = before.parts[0].weights, after.parts[0].weights
+    assert [mine is its for mine, its in zip(was.blocks, now.blocks, strict=True)] == [False, True, True]
+    assert [was.alive, now.alive] == [20_000, 19_999]
+    assert now.most == 1 and after.parts[0].rows is before.parts[0].rows
+    assert before.find({"k": pa.scalar(7)})["s"].to_pylist() == ["a"]
+    assert after.find({"k": pa.scalar(7)})["s"].to_pylist() == ["b"]
+
+
+@given(
+    weights=st.lists(st.integers(0, 3), min_size=1, max_size=20),
+    changes=st.lists(st.tuples(st.integers(0, 19), st.integers(-2, 2)), max_size=30),
+)
+def test_weights_in_blocks_are_those_of_one_array(weights: list[int], changes: list[tuple[int, int]]) -> None:
+    whole = np.array(weights, np.int64)
+    changes = [(place % len(weights), amount) for place, amount in changes]
+    places, amounts = (np.array([change[i] for change in changes], np.int64) for i in (0, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headrace.serve.weights.SHIFT", 2)
+        patch.setattr("headrace.serve.weights._WITHIN", 3)
+        kept = Weights.of(whole.copy())
+        less = kept.less(places, amounts)
+        assert kept.all().tolist() == kept.column().to_pylist() == weights
+        np.subtract.at(whole, places, amounts)
+        assert less.all().tolist() == whole.tolist() and len(less) == len(weights)
+        assert less.at(places).tolist() == whole[places].tolist()
+        assert (less.alive, less.most) == (np.count_nonzero(whole), whole.max())

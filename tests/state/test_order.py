@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headrace.state import row_hash
 from headrace.state.order import Order, SortColumn, encode
 from headrace.state.places import Places, less
 from headrace.state.row_hash import row_hashes
@@ -240,11 +241,14 @@ def test_what_lies_under_a_null_counts_for_nothing() -> None:
         assert row_hashes([arrays[0]], 3).tolist() == row_hashes([arrays[1]], 3).tolist()
 
 
-def test_the_hash_of_a_row_is_that_of_its_values() -> None:
+def test_the_hash_of_a_row_is_that_of_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of where it stands, nor of which other rows have a NULL; and rows that differ hardly ever share one."""
     for arrow, values in VALUES + NESTED:
         array = pa.array([None, *values], arrow)
         whole = row_hashes([array], len(array)).tolist()
+        with monkeypatch.context() as patch:
+            patch.setattr(row_hash, "BLOCK", 2)
+            assert row_hashes([array], len(array)).tolist() == whole
         assert row_hashes([array.slice(1)], len(values)).tolist() == whole[1:]
         for place, value in enumerate(values, start=1):
             assert row_hashes([pa.array([value], arrow)], 1).tolist() == [whole[place]]

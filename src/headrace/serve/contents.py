@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.delivery import WEIGHT
+from headrace.serve.weights import Numbers, Weights
 from headrace.state.row_hash import row_hashes
 from headrace.state.rows import canonical, consolidate, row_codes
 from headrace.state.sorting import distinct_numbers, stable_order
 
 Hashes = npt.NDArray[np.uint64]
-Weights = npt.NDArray[np.int64]
 _DEAD = 2  # a part is made anew once one row of so many is gone
 
 
@@ -32,21 +32,17 @@ class Part:
     rows: pa.Table
     weights: Weights
     hashes: Hashes
-    places: npt.NDArray[np.int64]
+    places: Numbers
 
-    @property
-    def alive(self) -> int:
-        return int(np.count_nonzero(self.weights))
-
-    def probe(self, hashes: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def probe(self, hashes: Hashes) -> tuple[Numbers, Numbers]:
         """(index of the hash, place) of each row that is there and has one of these hashes."""
-        low = np.searchsorted(self.hashes, hashes, "left")
-        count = np.searchsorted(self.hashes, hashes, "right") - low
+        low = self.hashes.searchsorted(hashes, "left")
+        count = self.hashes.searchsorted(hashes, "right") - low
         if not count.any():
             return low[:0], low[:0]
         index = np.repeat(np.arange(len(hashes)), count)
         places = self.places[np.arange(len(index)) - np.repeat(np.cumsum(count) - count - low, count)]
-        there = self.weights[places] > 0
+        there = self.weights.at(places) > 0
         return index[there], places[there]
 
 
@@ -54,7 +50,7 @@ class Part:
 class Contents:
     """``key``: the columns that a row is found by; without any it is found by all.
 
-    Work of ``after``: the delta, and a copy of the weights of each part that loses rows; parts merge geometrically.
+    Work of ``after``: the delta, and as ``Weights.less``; parts merge geometrically.
     """
 
     schema: pa.Schema
@@ -80,47 +76,52 @@ class Contents:
         return self._without(delta.filter(going))._added(delta.filter(pc.invert(going)))
 
     def table(self) -> pa.Table:
-        """All rows with ``_w``, which is 0 for those that are gone. Nothing is copied but weights."""
-        tables = [part.rows.append_column(WEIGHT, pa.array(part.weights)) for part in self.parts]
+        """All rows with ``_w``, which is 0 for those that are gone. Nothing is copied."""
+        tables = [part.rows.append_column(WEIGHT, part.weights.column()) for part in self.parts]
         return pa.concat_tables([self._empty(), *tables])
 
     def under(self, rows: pa.Table) -> pa.Table:
         """The rows with ``_w`` found by the same as one of ``rows``, and perhaps others whose hashes are the same."""
-        hashes = distinct_numbers(row_hashes([rows[name] for name in self.key or self.schema.names], rows.num_rows))
-        found = []
-        for part in self.parts:
-            _, places = part.probe(hashes)
-            if len(places):
-                taken = part.rows.take(pa.array(places)).append_column(WEIGHT, pa.array(part.weights[places]))
-                found.append(taken)
-        return pa.concat_tables(found) if found else self._empty()
+        hashes = row_hashes([rows[name] for name in self.key or self.schema.names], rows.num_rows)
+        return self._at(distinct_numbers(hashes))
 
     def find(self, key: Mapping[str, pa.Scalar]) -> pa.Table:
         """The rows with ``_w`` whose key columns have these values."""
-        wanted = pa.table({name: pa.array([key[name]], self.schema.field(name).type) for name in self.key})
-        rows = self.under(wanted)
-        codes = row_codes([_joined(wanted[name], rows[name]) for name in self.key])
-        return rows.filter(pa.array(codes[1:] == codes[0]))
+        wanted = {name: pa.array([key[name]], self.schema.field(name).type) for name in self.key}
+        rows = self._at(row_hashes(list(wanted.values()), 1))
+        codes = row_codes([_joined(value, rows[name]) for name, value in wanted.items()])
+        same = codes[1:] == codes[0]
+        return rows if same.all() else rows.filter(pa.array(same))
 
     @property
     def repeated(self) -> bool:
         """Whether a row may be there more than once."""
-        return any(len(part.weights) and part.weights.max() > 1 for part in self.parts)
+        return any(part.weights.most > 1 for part in self.parts)
 
     @property
     def size(self) -> int:
         """Bytes, those of mapped files counted too."""
-        return sum(p.rows.nbytes + p.weights.nbytes + p.hashes.nbytes + p.places.nbytes for p in self.parts)
+        return sum(p.rows.nbytes + 8 * len(p.weights) + p.hashes.nbytes + p.places.nbytes for p in self.parts)
+
+    def _at(self, hashes: Hashes) -> pa.Table:
+        """The rows with ``_w`` that have one of these hashes, each of which is given once."""
+        found = []
+        for part in self.parts:
+            _, places = part.probe(hashes)
+            if len(places):
+                taken = part.rows.take(pa.array(places)).append_column(WEIGHT, pa.array(part.weights.at(places)))
+                found.append(taken)
+        return pa.concat_tables(found) if found else self._empty()
 
     def _empty(self) -> pa.Table:
         return self.schema.append(pa.field(WEIGHT, pa.int64())).empty_table()
 
-    def _part(self, rows: pa.Table, weights: Weights) -> Part:
+    def _part(self, rows: pa.Table, weights: Numbers) -> Part:
         rows = rows.combine_chunks()
         named = self.key or rows.column_names
         hashes = row_hashes([rows[name] for name in named], rows.num_rows)
         places = stable_order(hashes)
-        return Part(rows, weights, hashes[places], places)
+        return Part(rows, Weights.of(weights), hashes[places], places)
 
     def _added(self, rows: pa.Table) -> Contents:
         if not rows.num_rows:
@@ -132,10 +133,11 @@ class Contents:
         return Contents(self.schema, self.key, tuple(parts))
 
     def _merged(self, parts: Sequence[Part]) -> Part:
-        kept = [np.flatnonzero(part.weights) for part in parts]
+        weights = [part.weights.all() for part in parts]
+        kept = [np.flatnonzero(each) for each in weights]
         rows = [part.rows.take(pa.array(places)) for part, places in zip(parts, kept, strict=True)]
-        weights = [part.weights[places] for part, places in zip(parts, kept, strict=True)]
-        return self._part(pa.concat_tables(rows), np.concatenate(weights))
+        left = [each[places] for each, places in zip(weights, kept, strict=True)]
+        return self._part(pa.concat_tables(rows), np.concatenate(left))
 
     def _without(self, gone: pa.Table) -> Contents:
         if not gone.num_rows:
@@ -158,26 +160,24 @@ class Contents:
         if not alone.all():
             left = ~sure
             taken.append(self._compared(gone, owed, ~alone, owner[left], places[left]))
-        weights = {
-            number: self.parts[number].weights.copy() for owners, _, _ in taken for number in set(owners.tolist())
-        }
-        for owners, at, amount in taken:
-            for number in set(owners.tolist()):
-                mine = owners == number
-                np.subtract.at(weights[number], at[mine], amount[mine])
-        if any(changed.min() < 0 for changed in weights.values()):
-            raise Diverged
-        parts = [self._lighter(part, weights.get(number, part.weights)) for number, part in enumerate(self.parts)]
+        owners, at, amounts = (np.concatenate(each) for each in zip(*taken, strict=True))
+        parts = list(self.parts)
+        for number in distinct_numbers(owners).tolist():
+            mine = owners == number
+            parts[number] = self._lighter(parts[number], at[mine], amounts[mine])
         return Contents(self.schema, self.key, tuple(part for part in parts if len(part.weights)))
 
-    def _lighter(self, part: Part, weights: Weights) -> Part:
-        part = Part(part.rows, weights, part.hashes, part.places)
-        return part if part.alive * _DEAD > len(weights) else self._merged([part])
+    def _lighter(self, part: Part, places: Numbers, amounts: Numbers) -> Part:
+        weights = part.weights.less(places, amounts)
+        if weights.at(places).min() < 0:
+            raise Diverged
+        part = replace(part, weights=weights)
+        return part if weights.alive * _DEAD > len(weights) else self._merged([part])
 
     def _compared(
-        self, gone: pa.Table, owed: Weights, asked: npt.NDArray[np.bool_], owner: npt.NDArray[Any],
-        places: npt.NDArray[np.int64],
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], Weights]:  # fmt: skip
+        self, gone: pa.Table, owed: Numbers, asked: npt.NDArray[np.bool_], owner: npt.NDArray[Any],
+        places: Numbers,
+    ) -> tuple[npt.NDArray[Any], Numbers, Numbers]:  # fmt: skip
         """(part, place, copies) that go, of rows to go some of whose hashes are those of several rows or of none."""
         spots = np.unique(np.stack([owner, places]), axis=1)
         owner, places = spots[0], spots[1]
@@ -185,7 +185,7 @@ class Contents:
         there = pa.concat_tables([self.schema.empty_table(), *tables])
         wanted = gone.filter(pa.array(asked)).select(self.schema.names)
         codes = row_codes([_joined(wanted[name], there[name]) for name in self.schema.names])
-        owed, has = owed[asked], np.concatenate([self.parts[n].weights[places[owner == n]] for n in range(len(tables))])
+        owed, has = owed[asked], np.concatenate([p.weights.at(places[owner == n]) for n, p in enumerate(self.parts)])
         due = np.zeros(int(codes.max()) + 1, np.int64)
         np.add.at(due, codes[: len(owed)], owed)
         mine = codes[len(owed) :]

@@ -56,6 +56,21 @@ class Held:
     used: float
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the catalogue says, as of a change of it: the ``last`` published step, and by name what there is."""
+
+    changed: int
+    last: StepRecord | None
+    views: Mapping[str, ViewRecord]
+    tables: Mapping[str, Relation]
+
+    @property
+    def frontier(self) -> tuple[int, int]:
+        """(number of the last step, the commit that it is up to)."""
+        return (self.last.number, self.last.upto) if self.last else (-1, 0)
+
+
 class Mirror:
     """Of one project, for any thread, whether it runs or not. Relations are by their own names.
 
@@ -69,7 +84,7 @@ class Mirror:
         self._locks: dict[str, threading.Lock] = {}  # of each relation, for as long as it is brought forward
         self._held: dict[str, Held] = {}
         self._catalog: Catalog | None = None
-        self._known: tuple[int, tuple[dict[str, ViewRecord], dict[str, Relation]]] | None = None  # as of a change of it
+        self._known: Known | None = None
 
     def close(self) -> None:
         with self._lock:
@@ -77,9 +92,10 @@ class Mirror:
                 self._catalog.close()
             self._catalog, self._held = None, {}
 
-    def relations(self) -> tuple[dict[str, ViewRecord], dict[str, Relation]]:
+    def relations(self) -> tuple[Mapping[str, ViewRecord], Mapping[str, Relation]]:
         """The views and the tables that there are, by name."""
-        return self._relations(self._opened())
+        known = self._look(self._opened())
+        return known.views, known.tables
 
     def moment(
         self, views: Collection[str], tables: Collection[str] = (), at: int | None = None, deadline: Deadline = NEVER
@@ -114,14 +130,16 @@ class Mirror:
     def far(self, views: Collection[str], tables: Collection[str]) -> list[str]:
         """Those of these that it takes long to bring to the frontier: so much there is to read of them."""
         catalog = self._opened()
-        last, (known, relations) = catalog.last_published(), self._relations(catalog)
-        number, commit = (last.number, last.upto) if last else (-1, 0)
+        known = self._look(catalog)
+        number, commit = known.frontier
         rows: dict[str, float] = {
-            name: _rows_of_view(catalog, known[name], number, self._held.get(name)) for name in views if name in known
+            name: _rows_of_view(catalog, known.views[name], number, self._held.get(name))
+            for name in views
+            if name in known.views
         }
         for name in tables:
-            if name in relations:
-                rows[name] = _rows_of_table(self._project, relations[name], commit, self._held.get(name))
+            if name in known.tables:
+                rows[name] = _rows_of_table(self._project, known.tables[name], commit, self._held.get(name))
         return [name for name, count in rows.items() if count > max(ROWS_SOON, self._kept(name) // HELD_PART)]
 
     def _kept(self, name: str) -> int:
@@ -159,7 +177,8 @@ class Mirror:
             return None
         try:
             catalog, held = self._opened(), self._held.get(view)
-            last, record = catalog.last_published(), self._relations(catalog)[0].get(view)
+            known = self._look(catalog)
+            last, record = known.last, known.views.get(view)
             if last is None or record is None or held is None or held.made != _made(record):
                 return None
             if held.upto != last.number and _rows_of_view(catalog, record, last.number, held) > ROWS_AT_HAND:
@@ -203,23 +222,25 @@ class Mirror:
                 self._catalog = Catalog(snapshot.catalog_path(self._project), read_only=True)
             return self._catalog
 
-    def _relations(self, catalog: Catalog) -> tuple[dict[str, ViewRecord], dict[str, Relation]]:
+    def _look(self, catalog: Catalog) -> Known:
         changed = catalog.changed
-        if self._known is None or self._known[0] != changed:
+        known = self._known
+        if known is None or known.changed != changed:
+            last, views = catalog.last_published(), catalog.views()
             tables = {name: relation for name, (_, relation) in catalog.relations().items()}
-            self._known = changed, (catalog.views(), tables)
-        return self._known[1]
+            self._known = known = Known(changed, last, views, tables)
+        return known
 
     def _taken(self, views: Collection[str], tables: Collection[str], deadline: Deadline) -> Moment:
         catalog, contents = self._opened(), dict[str, Contents]()
-        last, (known, relations) = catalog.last_published(), self._relations(catalog)
-        records = {name: known[name] if name in known else snapshot.known(catalog, name) for name in views}
-        number, commit = (last.number, last.upto) if last else (-1, 0)
+        known = self._look(catalog)
+        last, (number, commit) = known.last, known.frontier
+        records = {n: known.views[n] if n in known.views else snapshot.known(catalog, n) for n in views}
         for name, record in records.items():
             with self._alone(name, deadline):
                 contents[name] = self._brought(name, last, number, partial(_view, catalog, record, number))
         for name in tables:
-            relation = relations[name] if name in relations else replay.known(self._project, name)
+            relation = known.tables[name] if name in known.tables else replay.known(self._project, name)
             with self._alone(name, deadline):
                 contents[name] = self._brought(name, last, commit, partial(_table, self._project, relation, commit))
         return Moment(commit, contents, _stale(records.values()))

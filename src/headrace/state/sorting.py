@@ -30,9 +30,12 @@ def stable_order(numbers: Numbers) -> Places:
     values, bits = _from_zero(numbers)
     low = (count - 1).bit_length()
     lost = np.uint64(max(0, bits + low - 64))
-    both = (values >> lost) << np.uint64(low) | np.arange(count, dtype=np.uint64)
+    both = values >> lost  # in place from here on: to clear new pages takes as long as what is done with them
+    both <<= np.uint64(low)
+    both |= np.arange(count, dtype=np.uint64)
     both.sort()
-    order = (both & np.uint64((1 << low) - 1)).view(np.int64)
+    both &= np.uint64((1 << low) - 1)
+    order = both.view(np.int64)
     if lost:
         ordered = values[order]
         if (ordered[1:] < ordered[:-1]).any():  # some differ in no bits but those that were lost
