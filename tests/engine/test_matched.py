@@ -24,6 +24,7 @@ from headrace.engine import matched
 from headrace.engine.connectors import make_sink
 from headrace.engine.deliver import Deliver
 from headrace.engine.matched import Searches
+from headrace.engine.wanted import Wanted
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
 from headrace.model.errors import HeadraceError
@@ -273,16 +274,14 @@ def test_a_mail_tells_of_matches_under_the_querys_name(shop: Shop, monkeypatch: 
 
 def test_whose_rows_are_matched_is_told_while_queries_come(shop: Shop) -> None:
     searches = Searches(shop.published.folder, ["big"])
-    big = searches.records(shop.published.catalog.views())["big"]
+    big = searches.wanted(shop.published.catalog.views()).records["big"]
     ends = threading.Event()
 
     def found() -> None:
         number = 0
         while not ends.is_set():
-            searches._known[f"q{number % 5_000}"] = big
+            searches._known = Wanted({f"q{each}": big for each in range(number % 50)})
             number += 1
-            if number % 5_000 == 0:
-                searches._known.clear()
 
     switch_s, thread = sys.getswitchinterval(), threading.Thread(target=found)
     sys.setswitchinterval(1e-6)

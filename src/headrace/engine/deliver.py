@@ -19,6 +19,7 @@ import pyarrow as pa
 from headrace.catalog.store import PAUSED, Catalog, StepRecord, ViewRecord
 from headrace.engine.disk import own_refusal
 from headrace.engine.matched import Searches, matches, matches_apart
+from headrace.engine.wanted import Place, Wanted
 from headrace.log.read import LogReader
 from headrace.model.delivery import Delivery, Succession
 from headrace.model.errors import HeadraceError
@@ -200,30 +201,26 @@ class Deliver(threading.Thread):
                 return None
             wanted = self.wanted()
             complete = steps[0].after <= frontier and not self.left_behind(frontier)
-            first = steps[0]
-            each = self.each(steps, wanted, held) if complete else []
-            dropped = frozenset(held) - wanted.keys()
+            first, dropped = steps[0], wanted.dropped(held)
+            each: list[StepRecord] = []  # as far as each of their transactions can be one of its own in the sink
+            if complete:
+                each = list(takewhile(lambda s: s.shape.each and wanted.current(held, s.upto), steps[:EACH_STEPS]))
             if each:
-                wanted = {name: record for name, record in wanted.items() if name in held}
+                wanted = wanted.known(held)
                 chosen = self.bounded(each)
-            elif complete and self.alone(first, wanted, held):
-                wanted = {name: record for name, record in wanted.items() if held.get(name) == record.schema.version}
+            elif complete and self.sink.apart and wanted.had(first, held):
+                wanted = wanted.as_held(held)
                 chosen = [first]
-            elif complete and self.current(wanted, held):
+            elif complete and wanted.current(held):
                 chosen = self.bounded(steps)
             else:
                 chosen = self.catalog.published(frontier) if self.sink.apart else steps
             last = chosen[-1]
-            files: dict[tuple[str, bool], list[File]] = {}
-            names: dict[tuple[str, bool], list[str]] = {}  # who wants rows of a feed, those of the steps or all of them
+            files: dict[Place, list[File]] = {}
             before = {s.number: s.after for s in chosen}
             after: dict[str, int] = {}  # the commit before the step that wrote a file
-            for name, record in wanted.items():
-                whole = not (complete and held.get(name) == record.schema.version)
-                if whole and record.state == "failed":
-                    continue
-                names.setdefault((record.feed, whole), []).append(name)
-            for feed, whole in names:
+            records = wanted.by_feed(held if complete else {})
+            for feed, whole in records:
                 if whole:
                     files[feed, whole] = snapshot.named(self.catalog, feed, last.number)[0]
                 else:
@@ -231,15 +228,14 @@ class Deliver(threading.Thread):
                     files[feed, whole] = [(o.path, o.sums) for o in outputs]
                     after |= {o.path: before[o.step] for o in outputs}
         paths = {place: sound(found, place[0].rpartition("@")[0]) for place, found in files.items()}
-        records = {place: {name: wanted[name] for name in of} for place, of in names.items()}
-        stale = {name: record.reason for name, record in wanted.items() if record.state == "failed"}
-        schemas = {name: record.schema for name, record in wanted.items()}
+        schemas, stale = wanted.schemas, wanted.stale
         if each:
             given = [(records[place], [(p, after[p]) for p in found]) for place, found in paths.items() if found]
             return self.apart(frontier, last.upto, given, schemas, stale)
         deltas, replacements = dict[str, pa.Table](), dict[str, pa.Table]()
         for (feed, whole), found in paths.items():
-            of, record = records[feed, whole], wanted[names[feed, whole][0]]
+            of = records[feed, whole]
+            record = next(iter(of.values()))
             if whole:
                 replacements |= matches(of, snapshot.delta(record, found), every=True)
             elif found:  # without rows too: a view that comes back as it was is no longer stale
@@ -281,30 +277,11 @@ class Deliver(threading.Thread):
             self.tell({"event": "sink.left_behind", "sink": self.sink.name, "commit": frontier, "first": begin + 1})
         return True
 
-    def wanted(self) -> Mapping[str, ViewRecord]:
+    def wanted(self) -> Wanted:
         records = self.catalog.views()
         if self.searches is not None:
-            return self.searches.records(records)
-        return {n: r for n, r in records.items() if self.views is None or n in self.views}
-
-    def each(self, steps: list[StepRecord], wanted: Mapping[str, ViewRecord], held: dict[str, int]) -> list[StepRecord]:
-        """The first of the steps, as far as each of their transactions can be one of its own in the sink."""
-        return list(takewhile(lambda s: s.shape.each and self.current(wanted, held, s.upto), steps[:EACH_STEPS]))
-
-    def current(self, wanted: Mapping[str, ViewRecord], held: dict[str, int], upto: int | None = None) -> bool:
-        """Whether the sink holds just the versions there are: then several small deliveries will do.
-
-        ``upto``: or those that there were then, views being new since.
-        """
-        there = {n: r for n, r in wanted.items() if upto is None or n in held or r.created_commit <= upto}
-        return {n: r.schema.version for n, r in there.items()} == held
-
-    def alone(self, step: StepRecord, wanted: Mapping[str, ViewRecord], held: dict[str, int]) -> bool:
-        """Whether the sink wants a step by itself, and holds each view that had contents then as it is now."""
-        there = {
-            n: r for n, r in wanted.items() if r.created_commit <= step.upto and (n in held or r.state != "failed")
-        }
-        return self.sink.apart and all(held.get(name) == record.schema.version for name, record in there.items())
+            return self.searches.wanted(records)
+        return Wanted({n: r for n, r in records.items() if self.views is None or n in self.views})
 
     def bounded(self, steps: list[StepRecord]) -> list[StepRecord]:
         rows, chosen = 0, list[StepRecord]()

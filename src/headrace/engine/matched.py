@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from headrace.catalog.searches import StoredQueries, unknown
 from headrace.catalog.store import ViewRecord
+from headrace.engine.wanted import Wanted
 from headrace.model.definition import StoredQuery
 from headrace.serve.search.matching import Matcher
 from headrace.serve.search.stored import no_view, problem
@@ -48,30 +49,32 @@ class Searches:
         self._queries: dict[str, StoredQuery] = {}
         self._look_at = 0.0
         self._made_of: tuple[dict[str, StoredQuery], dict[str, ViewRecord]] | None = None
-        self._known: dict[str, Matched] = {}
+        self._known = Wanted({})
+        self._of: dict[str, StoredQuery] = {}  # one of the queries of each view
 
     def views(self) -> list[str]:
         """Those whose rows are matched. From any thread, also while the sink's finds others."""
-        return sorted({record.schema.of for record in list(self._known.values())})
+        return sorted({schema.of for schema in self._known.schemas.values()})
 
-    def records(self, views: Mapping[str, ViewRecord]) -> dict[str, Matched]:
-        """Query -> its matches, of these views.
+    def wanted(self, views: Mapping[str, ViewRecord]) -> Wanted:
+        """The matches of each query, of these views; the same one for as long as nothing changes.
 
         Raises ``search.unknown``, ``search.query``, ``view.unknown``, ``config.invalid``: what is wrong with one.
         """
         self._look()
         by_name = {name.lower(): record for name, record in views.items()}
-        wanted = {query.view.lower(): query for query in self._queries.values()}
-        for name, query in wanted.items():
+        for name, query in self._of.items():
             if name not in by_name:
                 raise no_view(query, sorted(views))
-        of = {name: by_name[name] for name in wanted}
+        of = {name: by_name[name] for name in self._of}
         if self._made_of is None or self._made_of[0] is not self._queries or self._made_of[1] != of:
             matchers = {name: self._matcher(record) for name, record in of.items()}
-            self._known = {
-                name: _matched(query, of[query.view.lower()], matchers[query.view.lower()])
-                for name, query in self._queries.items()
-            }
+            self._known = Wanted(
+                {
+                    name: _matched(query, of[query.view.lower()], matchers[query.view.lower()])
+                    for name, query in self._queries.items()
+                }
+            )
             self._made_of = self._queries, of
         return self._known
 
@@ -97,6 +100,7 @@ class Searches:
         wanted = {name: queries[name] for name in self._names}
         if wanted != self._queries:
             self._queries = wanted
+            self._of = {query.view.lower(): query for query in wanted.values()}
         now = time.monotonic()
         self._look_at = now + max(LOOK_S, (now - began) / LOOK_SHARE)
 
