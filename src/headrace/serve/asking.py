@@ -187,6 +187,15 @@ def _own(number: int) -> int:
     return int(found.rss - found.shared)
 
 
+def _heard(control: socket.socket) -> tuple[bytes, list[int]]:
+    """What is said and passed on; nothing by who has ended, be it without a word."""
+    try:
+        said, found, _, _ = socket.recv_fds(control, 1, 1)
+    except ConnectionError:
+        return b"", []
+    return said, found
+
+
 def main() -> None:
     from headrace.serve.line import Line
     from headrace.serve.mirror import Mirror
@@ -198,7 +207,8 @@ def main() -> None:
     control = socket.socket(fileno=sys.stdin.fileno())
     questions, running = Questions(Mirror(Path(folder))), _Running()
     line = Line(questions)
-    control.send(b"!")  # it is at work: see ``Asking.close``
+    with contextlib.suppress(ConnectionError):  # who began it has ended, which the first look tells
+        control.send(b"!")  # it is at work: see ``Asking.close``
 
     def go_on(asked: Asked, stream: socket.socket) -> None:
         """Have it answered on a stream, once all is at hand that it takes long to read."""
@@ -229,7 +239,7 @@ def main() -> None:
             if stream is not control:
                 line.come(stream)
                 continue
-            said, found, _, _ = socket.recv_fds(control, 1, 1)
+            said, found = _heard(control)
             if not said:
                 running.end()
                 return
