@@ -101,8 +101,8 @@ def _serve(ends: ExitStack, told: dict[str, Any], listeners: dict[str, socket.so
     access = Access(folder / STATE)
     ends.callback(access.close)
     asking = Asking(folder)
-    asking.begin()
     questions = Questions(Mirror(folder), api.memory, told["query_seconds"], asking)
+    questions.begin()
     ends.callback(questions.close)
     encrypted = {name: files and Files(*map(Path, files)) for name, files in told["encrypted"].items()}
     if "api" in listeners:

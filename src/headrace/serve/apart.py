@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import mmap
 import os
 import pickle
 import resource
@@ -36,7 +37,7 @@ def begin(
 
     It ends at once when the other end of the stream does. To be called where no other thread is at work: the process
     begins as a copy of this one. ``others``: streams of this process alone, whose other ends are to see when it ends.
-    ``seconds``: its hard end, None: it has none. That of its memory it sets itself, see ``bind``.
+    ``seconds``: its hard end, None: it has none. That of its memory it sets itself, see ``Bound``.
     """
     number = os.fork()
     if number:
@@ -56,15 +57,28 @@ def begin(
         os._exit(0)
 
 
-def bind(memory_bytes: int) -> None:
-    """Have this process take no more memory than so much beside what it has."""
-    most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+class Bound:
+    """The end of a question's memory, seen by its process and by the one that is copied for it: to be made before."""
+
+    def __init__(self) -> None:
+        self._had = mmap.mmap(-1, 8)  # shared with copies of this process; 0: it has not been set
+
+    def bind(self, memory_bytes: int) -> None:
+        """Have this process take no more memory than so much beside what it has."""
+        most = psutil.Process().memory_info().data + memory_bytes + STACKS_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        self._had[:] = own_bytes(os.getpid()).to_bytes(8, "little")
+
+    def taken(self, number: int) -> int:
+        """Bytes that the process took since it was bound: none where it reads a past still."""
+        had = int.from_bytes(self._had[:], "little")
+        return own_bytes(number) - had if had else 0
 
 
-def is_bound(number: int) -> bool:
-    """Whether a process that was copied from this one has set the end of its memory."""
-    return resource.prlimit(number, resource.RLIMIT_DATA) != resource.getrlimit(resource.RLIMIT_DATA)
+def own_bytes(number: int) -> int:
+    """Of a process's memory, what no file lies behind."""
+    found = psutil.Process(number).memory_info()
+    return int(found.rss - found.shared)
 
 
 def answer(stream: socket.socket, end: float) -> Any:

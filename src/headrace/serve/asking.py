@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import psutil
 import pyarrow as pa
 
 from headrace.model.bounds import Deadline
@@ -76,11 +75,11 @@ class Asking:
         self._control: socket.socket | None = None
         self._closed = False
 
-    def begin(self) -> None:
-        """Have it at hand before the first question, which would wait for what it imports."""
-        with self._lock, contextlib.suppress(OSError):  # of want of room, say: the first question tells
-            if not self._closed:
-                self._at_hand()
+    def begin(self, asked: Asked) -> None:
+        """Have all at hand before the first question, which would wait for what is imported and opened: ask one whose
+        answer nobody waits for."""
+        with contextlib.suppress(OSError, HeadraceError):  # of want of room, say: the first question tells
+            self._passed_on(asked).close()
 
     def ask(self, asked: Asked, runs: Runs) -> Any:
         """See ``apart.answer``. One that ends together with the process that answers is asked anew."""
@@ -96,21 +95,25 @@ class Asking:
         return False
 
     def _answer(self, asked: Asked, runs: Runs) -> Any:
-        here, there = socket.socketpair()
-        with here:
-            with there:
-                self._pass_on(there)
-            runs(lambda: apart.leave(here))
-            with contextlib.suppress(OSError):  # it has ended, which the answer tells
-                here.sendall(pickle.dumps(asked))
-            return apart.answer(here, asked.deadline.end)
+        with self._passed_on(asked) as stream:
+            runs(lambda: apart.leave(stream))
+            return apart.answer(stream, asked.deadline.end)
 
-    def _pass_on(self, stream: socket.socket) -> None:
-        with self._lock:
-            if self._closed:
-                raise _stopping()
-            with contextlib.suppress(ConnectionError):  # it has just ended, which the answer tells
-                socket.send_fds(self._at_hand(), [b"?"], [stream.fileno()])
+    def _passed_on(self, asked: Asked) -> socket.socket:
+        """The stream that the answer comes on."""
+        said = pickle.dumps(asked)
+        here, there = socket.socketpair()
+        with contextlib.ExitStack() as undone, there:
+            undone.callback(here.close)
+            with self._lock:
+                if self._closed:
+                    raise _stopping()
+                with contextlib.suppress(ConnectionError):  # it has just ended, which the answer tells
+                    socket.send_fds(self._at_hand(), [b"?"], [there.fileno()])
+            undone.pop_all()
+        with contextlib.suppress(OSError):  # it has ended, which the answer tells
+            here.sendall(said)
+        return here
 
     def _at_hand(self) -> socket.socket:
         """What leads to the process, which is begun where there is none. To be called with the lock."""
@@ -150,10 +153,10 @@ class _Running:
     more."""
 
     def __init__(self) -> None:
-        self._begun: dict[int, tuple[Ground, int]] = {}  # bytes of each before it used any: of this process, or a past
+        self._begun: dict[int, tuple[Ground, apart.Bound]] = {}
 
-    def begun(self, number: int, ground: Ground) -> None:
-        self._begun[number] = ground, _own(number)
+    def begun(self, number: int, ground: Ground, bound: apart.Bound) -> None:
+        self._begun[number] = ground, bound
 
     def look(self) -> bool:
         """Whether there are any."""
@@ -165,11 +168,9 @@ class _Running:
         return bool(self._begun)
 
     def _end_those_that_take_too_much(self) -> None:
-        for number in [number for number in self._begun if not apart.is_bound(number)]:  # it reads a past still
-            self.begun(number, self._begun[number][0])
-        taken = {number: _own(number) - before for number, (_, before) in self._begun.items()}
-        together = Counter[Ground]()
-        for number, (ground, _) in self._begun.items():
+        taken, together = dict[int, int](), Counter[Ground]()
+        for number, (ground, bound) in self._begun.items():
+            taken[number] = bound.taken(number)
             together[ground] += taken[number]
         for ground, count in together.items():
             if count > ground.bytes:
@@ -179,12 +180,6 @@ class _Running:
     def end(self) -> None:
         for number in self._begun:
             os.kill(number, signal.SIGKILL)  # none of them is waited for: each is there, if as one that has ended
-
-
-def _own(number: int) -> int:
-    """Bytes of memory that no file lies behind."""
-    found = psutil.Process(number).memory_info()
-    return int(found.rss - found.shared)
 
 
 def _heard(control: socket.socket) -> tuple[bytes, list[int]]:
@@ -217,7 +212,8 @@ def main() -> None:
             if wanted := set(questions.far(begun)):
                 line.put(asked, stream, wanted)
                 return
-            running.begun(questions.go_on(begun, stream, line.streams), asked.ground)
+            bound = apart.Bound()
+            running.begun(questions.go_on(begun, stream, bound, line.streams), asked.ground, bound)
         except Exception as error:
             apart.tell(stream, error)
         stream.close()

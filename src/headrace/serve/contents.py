@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.delivery import WEIGHT
+from headrace.serve.index import Hashes, Index
 from headrace.serve.weights import Numbers, Weights
 from headrace.state.row_hash import row_hashes
 from headrace.state.rows import canonical, consolidate, row_codes
 from headrace.state.sorting import distinct_numbers, stable_order
 
-Hashes = npt.NDArray[np.uint64]
 _DEAD = 2  # a part is made anew once one row of so many is gone
 
 
@@ -27,21 +27,15 @@ class Diverged(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows in the order they came, how often each is there now, and their hashes in order with their places."""
+    """Some rows in the order they came, how often each is there now, and what they are found by."""
 
     rows: pa.Table
     weights: Weights
-    hashes: Hashes
-    places: Numbers
+    index: Index
 
     def probe(self, hashes: Hashes) -> tuple[Numbers, Numbers]:
-        """(index of the hash, place) of each row that is there and has one of these hashes."""
-        low = self.hashes.searchsorted(hashes, "left")
-        count = self.hashes.searchsorted(hashes, "right") - low
-        if not count.any():
-            return low[:0], low[:0]
-        index = np.repeat(np.arange(len(hashes)), count)
-        places = self.places[np.arange(len(index)) - np.repeat(np.cumsum(count) - count - low, count)]
+        """(index of the hash, place) of the rows that are there and have one of these hashes, and perhaps of others."""
+        index, places = self.index.probe(hashes)
         there = self.weights.at(places) > 0
         return index[there], places[there]
 
@@ -101,14 +95,15 @@ class Contents:
     @property
     def size(self) -> int:
         """Bytes, those of mapped files counted too."""
-        return sum(p.rows.nbytes + 8 * len(p.weights) + p.hashes.nbytes + p.places.nbytes for p in self.parts)
+        return sum(p.rows.nbytes + 8 * len(p.weights) + p.index.entries.nbytes for p in self.parts)
 
     def _at(self, hashes: Hashes) -> pa.Table:
-        """The rows with ``_w`` that have one of these hashes, each of which is given once."""
+        """The rows with ``_w`` that have one of these hashes, and perhaps others; each of them once."""
         found = []
         for part in self.parts:
             _, places = part.probe(hashes)
             if len(places):
+                places = distinct_numbers(places) if len(hashes) > 1 else places
                 taken = part.rows.take(pa.array(places)).append_column(WEIGHT, pa.array(part.weights.at(places)))
                 found.append(taken)
         return pa.concat_tables(found) if found else self._empty()
@@ -119,9 +114,8 @@ class Contents:
     def _part(self, rows: pa.Table, weights: Numbers) -> Part:
         rows = rows.combine_chunks()
         named = self.key or rows.column_names
-        hashes = row_hashes([rows[name] for name in named], rows.num_rows)
-        places = stable_order(hashes)
-        return Part(rows, Weights.of(weights), hashes[places], places)
+        index = Index.of(row_hashes([rows[name] for name in named], rows.num_rows))
+        return Part(rows, Weights.of(weights), index)
 
     def _added(self, rows: pa.Table) -> Contents:
         if not rows.num_rows:

@@ -75,7 +75,7 @@ class Mirror:
     """Of one project, for any thread, whether it runs or not. Relations are by their own names.
 
     One thread at a time brings a relation forward, which may take long the first time; others are not held up.
-    Memory: what was asked for within ``IDLE_S``: tables, and 24 bytes a row of views, whose files stay mapped.
+    Memory: what was asked for within ``IDLE_S``: tables, and 16 bytes a row of views, whose files stay mapped.
     """
 
     def __init__(self, project: Path) -> None:

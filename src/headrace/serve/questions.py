@@ -156,6 +156,12 @@ class Questions:
                 end(connection)
         self.mirror.close()
 
+    def begin(self, ground: Ground | None = None) -> None:
+        """Have all at hand that the first question would wait for, on one's own ground or another, but no rows."""
+        if self._asking is not None:
+            first = Deadline.after(self.seconds)
+            self._asking.begin(Select(ground or self._ground, frozenset(), None, first, "SELECT 1", (), UNASKED))
+
     def relations(self) -> list[Described]:
         views, tables = self.mirror.relations()
         found = [of_view(record) for record in views.values()]
@@ -273,11 +279,11 @@ class Questions:
         """What it reads. Raises what is wrong with it, ``wait.busy``."""
         if not asked.deadline.left:
             raise apart.busy()
-        known = {relation.name.lower(): relation for relation in self.relations() if relation.name in asked.known}
         with self._lock:
             if asked.ground not in self._copied:
                 self._copied[asked.ground] = asked.ground.open()
         connection = self._copied[asked.ground].cursor()
+        known = {relation.name.lower(): relation for relation in self.relations() if relation.name in asked.known}
         return Begun(asked, connection, [known[name] for name in asked.reads(connection) if name in known])
 
     def far(self, begun: Begun) -> list[str]:
@@ -285,7 +291,9 @@ class Questions:
         is kept."""
         return [] if self._is_past(begun.asked) else self.mirror.far(*_by_kind(begun.reads))
 
-    def go_on(self, begun: Begun, stream: socket.socket, others: Iterable[socket.socket] = ()) -> int:
+    def go_on(
+        self, begun: Begun, stream: socket.socket, bound: apart.Bound, others: Iterable[socket.socket] = ()
+    ) -> int:
         """Have it answered on the stream, see ``apart.begin``. Raises what ``Mirror.moment`` does.
 
         The past is read in its own process, and so has the end of its time; that of its memory begins behind.
@@ -299,7 +307,7 @@ class Questions:
 
         def answer() -> Answered:
             moment = now or _moment(self.mirror, begun.reads, asked.at, asked.deadline)
-            apart.bind(asked.ground.bytes)
+            bound.bind(asked.ground.bytes)
             locked(connection, THREADS)
             for name, contents in moment.contents.items():
                 define(connection, name, contents, f"{_ROWS}{name}")
@@ -314,7 +322,7 @@ class Questions:
         here, there = socket.socketpair()
         with here:
             with there:
-                number = self.go_on(self.begun(asked), there, [here])
+                number = self.go_on(self.begun(asked), there, apart.Bound(), [here])
             runs(lambda: apart.leave(here))
             try:
                 return apart.answer(here, asked.deadline.end)

@@ -108,7 +108,7 @@ def follow(
 
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
     difference as one delta, or as two of the same commit when the columns have changed. Ends when ``stop`` is set.
-    Work: as of ``Contents``; the rows stay mapped for that difference, with 24 bytes for each: once for all who follow
+    Work: as of ``Contents``; the rows stay mapped for that difference, with 16 bytes for each: once for all who follow
     with the same ``shared`` and are at the same commit. Raises ``view.unknown``; ``state.missing`` for a commit whose
     changes are not kept any more.
     """

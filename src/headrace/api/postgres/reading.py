@@ -69,6 +69,7 @@ class Reader:
     def __init__(self, questions: Questions, project: str, memory: str = "512MB", threads: int = 2) -> None:
         self.questions, self.project, self.ground = questions, project, PostgresGround(memory, project)
         self._database = locked(self.ground.open(), threads)
+        self.questions.begin(self.ground)
         self.followed, self.held = Shared(), Held(self.ground.bytes)
         self._ids = ObjectIds()
 
