@@ -114,7 +114,7 @@ WORKLOADS = (
     Workload(
         "soak",
         "Thirty minutes at half the peak rate",
-        ("benchmarks.latency", "--share", "0.5", "--seconds", "1800", "--window", "300", "--warm", "60"),
+        ("benchmarks.latency", "--share", "0.5", "--seconds", "1800", "--window", "300", "--warm", "300"),
         None,
         (
             Figure("peak rate", "peak_per_second", "events a second"),
