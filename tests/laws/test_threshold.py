@@ -105,7 +105,7 @@ SHARED = {
     for name, sign, value in (
         ("below", "<", "max"), ("up_to", "<=", "min"), ("above", ">", "min"), ("from", ">=", "max")
     )
-    for column in "ksfd"  # the inner one: in every second, which is what is drawn, there is each sign
+    for column in "ksfd"  # the inner one: in every third, which is what is drawn, there is each sign
 }  # fmt: skip
 
 
