@@ -36,7 +36,8 @@ VIEW = "SELECT g, count(*) AS n, sum(v) AS v, sum(length(text)) AS letters FROM 
 
 
 class Rows:
-    """Rows (id, g, v, text), and what the view holds of those that were made; ``text`` has 8 to 16 letters less."""
+    """Rows (id, g, v, text), and what the view holds of those that were made; each ``text`` begins with its id: state keeps
+    equal ones once, and would not grow."""
 
     def __init__(self, width: int) -> None:
         self.random, self.ids = np.random.default_rng(0), 0
@@ -50,9 +51,13 @@ class Rows:
         self.ids += len(fresh)
         values, cuts = self.random.integers(-1000, 1000, number), self.random.integers(8, 16, number)
         self.values, self.letters = (np.r_[a, np.zeros(len(fresh), np.int64)] for a in (self.values, self.letters))
-        self.values[ids], self.letters[ids] = values, len(self.text) - cuts
+        self.values[ids], self.letters[ids] = values, 8 + len(self.text) - cuts
         return [
-            {"table": "rows", "op": "insert", "row": {"id": i, "g": i % GROUPS, "v": v, "text": self.text[c:]}}
+            {
+                "table": "rows",
+                "op": "insert",
+                "row": {"id": i, "g": i % GROUPS, "v": v, "text": f"{i:08}{self.text[c:]}"},
+            }
             for i, v, c in zip(ids.tolist(), values.tolist(), cuts.tolist(), strict=True)
         ]
 

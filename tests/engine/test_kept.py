@@ -56,6 +56,26 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     state.close()
 
 
+def test_a_merge_has_room_for_text_that_is_stored_once(tmp_path: Path) -> None:
+    """100,000 rows with one text of 1,000 letters are a megabyte in a file and a hundred in a merge."""
+    kept, text, rows = Kept(tmp_path / "state", merge_bytes=250_000_000), "x" * 1000, 100_000
+    for step in range(6):
+        place = tmp_path / f"{step}.0"
+        place.mkdir()
+        columns = [np.arange(rows) + step * rows, np.ones(rows, np.int64), pa.repeat(text, rows)]
+        write_run(path := place / f"{NAME}~0~0~{rows}.arrow", pa.table(columns, names=["_h", "_w", "c0"]))
+        assert path.stat().st_size < 2_000_000
+        kept.add([path])
+    while kept.merge():
+        pass
+    assert [run.rows for run in kept.runs[NAME]] == [rows] * 6
+    kept.merge_bytes = 1 << 30
+    while kept.merge():
+        pass
+    assert [run.rows for run in kept.runs[NAME]] == [6 * rows]
+    kept.close()
+
+
 def test_what_a_killed_merge_left_goes_at_the_next_start(kept: Kept) -> None:
     left = kept.folder / "merged" / f".{NAME}~1~2~3.arrow.77"
     left.parent.mkdir()

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from headrace.state.arrangement import MERGE_BYTES, Run, heavy, mergeable
 from headrace.state.ordered import merge_runs
 from headrace.state.phases import MERGE, timed
 from headrace.state.reference import is_reference
-from headrace.state.run import STRETCH, checksums, is_sorted, let_go, size_of, stored_run, write_run
+from headrace.state.run import STRETCH, checksums, is_sorted, let_go, size_merged, size_of, stored_run, write_run
 
 _log = logging.getLogger(__name__)
 MERGED = "merged"
@@ -189,8 +190,12 @@ class Kept:
         """Merge the newest runs of an arrangement once there are ``least`` of them to merge."""
         with self._lock:
             runs = list(self.runs.get(name, []))
-        start = mergeable(runs, self.merge_bytes)
-        if len(runs) - start < (least if len(runs) < 2 or is_sorted(runs[-1].path) else UNSORTED_RUNS):
+        wanted = least if len(runs) < 2 or is_sorted(runs[-1].path) else UNSORTED_RUNS
+        if len(runs) - mergeable(runs, self.merge_bytes) < wanted:
+            return False
+        in_memory = [replace(run, size=size_merged(run.path)) for run in runs]
+        start = mergeable(in_memory, self.merge_bytes)
+        if len(runs) - start < wanted:
             return False
         with self._large if sum(run.size for run in runs[start:]) > STRETCH else nullcontext():
             if self.runs.get(name, [])[start : len(runs)] == runs[start:]:  # nobody else has merged them meanwhile

@@ -6,6 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from zlib_ng import zlib_ng
 from headrace.model.delivery import WEIGHT
 from headrace.state import reference
 from headrace.state.mapped import mapped
-from headrace.state.narrow import alike, formed, narrowed, widened
+from headrace.state.narrow import alike, formed, narrowed, text_of_lists, widened
 from headrace.state.phases import MERGE, WRITE, passed, timed
 from headrace.state.reference import is_reference
 from headrace.state.rows import consolidate
@@ -108,6 +109,12 @@ def _said(begin: int, end: int, now: str, then: str) -> str:
 def size_of(path: str) -> int:
     """Bytes that the rows of a run take, wherever they lie."""
     return reference.read(path).size if is_reference(path) else Path(path).stat().st_size
+
+
+@lru_cache(maxsize=1 << 12)
+def size_merged(path: str) -> int:
+    """Bytes that the rows of a run take in a merge, which writes text out that is kept as places in a list."""
+    return size_of(path) + (0 if is_reference(path) else text_of_lists(stored_run(path)))
 
 
 def rows_of(path: str) -> int:
