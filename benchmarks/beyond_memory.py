@@ -36,8 +36,8 @@ VIEW = "SELECT g, count(*) AS n, sum(v) AS v, sum(length(text)) AS letters FROM 
 
 
 class Rows:
-    """Rows (id, g, v, text), and what the view holds of those that were made; each ``text`` begins with its id: state keeps
-    equal ones once, and would not grow."""
+    """Rows (id, g, v, text), and what the view holds of those that were made; each ``text`` begins with its id: state
+    keeps equal ones once, and would not grow."""
 
     def __init__(self, width: int) -> None:
         self.random, self.ids = np.random.default_rng(0), 0
