@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
 import tempfile
 import time
@@ -31,6 +32,7 @@ from headrace.serve import snapshot
 
 GROUPS = 1000
 ROWS = 100  # of a small transaction
+DISK = 3  # times the state: the log has the rows once more, merges a part of them
 OLD = 0.002  # of the rows of a large one take the place of others
 VIEW = "SELECT g, count(*) AS n, sum(v) AS v, sum(length(text)) AS letters FROM rows GROUP BY g"
 
@@ -79,6 +81,8 @@ def main() -> int:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, limited(chosen.memory << 20) as group:
         folder = Path(name)
+        if shutil.disk_usage(folder).free < (needed := int(DISK * chosen.times * (chosen.memory << 20))):
+            parser.error(f"{folder} has no room for {needed >> 30} GiB; TMPDIR may name another folder")
         _write(folder, chosen.step)
         pipeline = Pipeline(project.read(folder))
         pipeline.start()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
 PROCESSES = "cgroup.procs"
+LEAVING_S = 10
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,19 @@ def limited(size: int) -> Iterator[Group]:
         (group.path / PROCESSES).write_text(str(os.getpid()))
         yield group
     finally:
-        for process in (group.path / PROCESSES).read_text().split():
-            (above / PROCESSES).write_text(process)
-        group.path.rmdir()
+        _leave(group.path, above)
+
+
+def _leave(group: Path, above: Path) -> None:
+    """Take all processes out of a group and remove it; some end, or begin others, meanwhile."""
+    until = time.monotonic() + LEAVING_S
+    while True:
+        for process in (group / PROCESSES).read_text().split():
+            with suppress(ProcessLookupError):
+                (above / PROCESSES).write_text(process)
+        try:
+            return group.rmdir()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)

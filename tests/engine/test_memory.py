@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from headrace.engine.session import freed
+from headrace.model.definition import Settings
 
 PROGRAM = """
 import psutil
@@ -32,6 +37,73 @@ def test_freed_memory_goes_back_to_the_system() -> None:
     scattered, left = map(int, done.stdout.split())
     assert scattered > 100
     assert left < 30
+
+
+OWN = """
+import pyarrow as pa
+
+
+def own():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Anonymous")) >> 10  # MiB
+
+
+"""
+FREED = """
+before = own()
+for _ in range(3):
+    rows = [pa.array([b"x" * 4000] * 2500) for _ in range(10)]
+    del rows
+print(own() - before)
+"""
+
+
+@pytest.mark.parametrize(("memory", "low", "high"), [("512m", 0, 70), ("1g", 120, 300)])
+def test_where_memory_is_short_a_worker_keeps_none_that_it_has_freed(memory: str, low: int, high: int) -> None:
+    """100 MB of long rows, three times."""
+    told = {name.removeprefix("spark.executorEnv."): to for name, to in freed(Settings(driver_memory=memory)).items()}
+    done = subprocess.run(
+        [sys.executable, "-c", OWN + FREED],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **told},
+    )
+    assert low <= int(done.stdout) <= high
+
+
+MERGED = """
+import sys
+from pathlib import Path
+
+import numpy as np
+from headrace.engine.kept import Kept
+from headrace.state.run import write_run
+
+kept, rows, random = Kept(Path(sys.argv[1])), 40_000, np.random.default_rng(0)
+for step in range(4):
+    place = Path(sys.argv[1]) / str(step)
+    place.mkdir()
+    texts = pa.array([text.tobytes() for text in random.integers(0, 256, (rows, 1000), np.uint8)])
+    columns = [np.arange(rows) + step * rows, np.ones(rows, np.int64), texts]
+    write_run(path := place / f"a~0~0~{rows}.arrow", pa.table(columns, names=["_h", "_w", "c0"]))
+    kept.add([path])
+del texts, columns
+pa.default_memory_pool().release_unused()
+before = own()
+assert kept.merge()
+print(*[run.size >> 20 for run in kept.runs["a"]], own() - before)
+"""
+
+
+def test_a_large_merge_gives_back_what_it_took(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OWN + MERGED, str(tmp_path)], check=True, capture_output=True, text=True, timeout=60
+    )
+    merged, more = map(int, done.stdout.split())
+    assert merged > 150
+    assert more < 80
 
 
 @pytest.mark.spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from headrace.formats.options import validate
 from headrace.model.errors import HeadraceError
@@ -76,3 +76,21 @@ def test_value_of_a_secret_is_not_shown() -> None:
     error = refusal({"password": 123456, "tables": {}})
     assert "'password' must be a valid string" in error.what
     assert "123456" not in str(error)
+
+
+class Told(BaseModel):
+    tables: dict[str, str] = Field(default={}, examples=[{"orders": "public.orders"}])
+    port: int = 1
+
+
+def test_a_key_of_some_form_is_shown_as_it_could_be_written() -> None:
+    with pytest.raises(HeadraceError) as caught:
+        validate(Told, {"tables": {"o": {}, "p": 2}}, "")
+    assert caught.value.next == "write it like  tables: {orders: public.orders}"
+    with pytest.raises(HeadraceError) as caught:
+        validate(Told, {"tables": [1], "port": "x"}, "")
+    assert caught.value.what.startswith("'tables' must be a mapping of keys to values, not [1]; 'port' must be")
+    assert caught.value.next == "write it like  tables: {orders: public.orders}"
+    with pytest.raises(HeadraceError) as caught:
+        validate(Told, {"port": "x"}, "")
+    assert caught.value.next == "keys: port, tables"

@@ -197,9 +197,12 @@ class Kept:
         start = mergeable(in_memory, self.merge_bytes)
         if len(runs) - start < wanted:
             return False
-        with self._large if sum(run.size for run in runs[start:]) > STRETCH else nullcontext():
+        large = sum(run.size for run in runs[start:]) > STRETCH
+        with self._large if large else nullcontext():
             if self.runs.get(name, [])[start : len(runs)] == runs[start:]:  # nobody else has merged them meanwhile
                 self._combine(name, runs, start)
+                if large:
+                    give_back()
         return True
 
     def take_out_of(self, files: Collection[str], rest: Callable[[], None] = lambda: None) -> bool:

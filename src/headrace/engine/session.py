@@ -53,10 +53,6 @@ PINNED: dict[str, str] = {
     "spark.python.daemon.module": "headrace.engine.daemon",
     # Its worker would import what lies in the folder that the command was begun in before what is installed.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
-    # By itself the C library gives arrays of more than some hundred kilobytes back at once, and the kernel clears new
-    # pages for the next ones: up to a tenth of a large step. What a worker keeps so ``memory.give_back`` gives back.
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the most that it takes
-    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     # What bounds a batch whose rows are short, see ``circuit/prepare``.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.shuffle.compress": "false",
@@ -108,6 +104,17 @@ def java_options(*, brief: bool = False) -> str:
     )
 
 
+_WORKERS = "spark.executorEnv."
+# By itself the C library gives arrays of more than some hundred kilobytes back at once, and the kernel clears new pages
+# for the next ones: up to a tenth of a large step. What a worker keeps so ``memory.give_back`` gives back.
+KEPT = {
+    f"{_WORKERS}MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the most that it takes
+    f"{_WORKERS}MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+# Where memory is short a worker keeps nothing: Arrow's allocator alone would hold 100 MB for the next long rows.
+GIVEN_BACK = {f"{_WORKERS}MIMALLOC_PURGE_DELAY": "0"}
+SHORT_BYTES = 1 << 30
+
 # Of the kernel's 20 degrees of politeness: a third of the time of one that has none, where both want all of it.
 YIELDING = 5
 
@@ -122,6 +129,11 @@ def project_settings(settings: Settings) -> dict[str, str]:
         "spark.sql.ansi.enabled": str(settings.ansi).lower(),
         "spark.sql.shuffle.partitions": str(settings.partitions),
     }
+
+
+def freed(settings: Settings) -> dict[str, str]:
+    """What workers do with memory that they have freed, as their allocators read it when they start."""
+    return GIVEN_BACK if settings.driver_bytes < SHORT_BYTES else KEPT
 
 
 # The settings that decide what a query gives.
@@ -175,7 +187,7 @@ def open_session(settings: Settings, *, brief: bool = False, yielding: bool = Fa
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     local = LOCAL if settings.master.startswith("local") else {}
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName("headrace")
-    conf.setAll([*PINNED.items(), *local.items(), *project_settings(settings).items()])
+    conf.setAll([*PINNED.items(), *local.items(), *freed(settings).items(), *project_settings(settings).items()])
     conf.set("spark.driver.memory", settings.driver_memory)
     conf.set("spark.driver.extraJavaOptions", java_options(brief=brief))
     builder = SparkSession.builder.config(conf=conf)

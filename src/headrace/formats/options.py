@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from headrace.formats.secrets import HOLDS_SECRET
@@ -23,13 +24,15 @@ def validate(model: type[_Model], options: Mapping[str, Any], where: str = "") -
     ``HeadraceError`` ``config.unknown_key`` (with the nearest known key) when all that is wrong is unknown
     keys, else ``config.invalid``; several problems are all listed.
     """
-    unknown = list(_unknown(model, options, ()))
+    unknown, examples = list(_unknown(model, options, ())), list[str]()
     problems = [f"unknown key '{_path(path)}'" for path, _ in unknown]
     named = {path[-1] for path, _ in unknown}
     try:
         checked = model.model_validate(dict(options))
     except ValidationError as error:
-        problems += [_problem(e) for e in error.errors() if e["type"] != "extra_forbidden" or e["loc"][-1] not in named]
+        errors = [e for e in error.errors() if e["type"] != "extra_forbidden" or e["loc"][-1] not in named]
+        problems += [_problem(e) for e in errors]
+        examples = [shown for e in errors for shown in _example(model, e["loc"])]
     else:
         if not unknown:
             return checked
@@ -38,7 +41,7 @@ def validate(model: type[_Model], options: Mapping[str, Any], where: str = "") -
         code, what, why = "config.unknown_key", "; ".join(problems), "nothing reads it" if len(problems) == 1 else ""
     else:
         code, what = "config.invalid", "; ".join(problems)
-        hints.append(_known(model))
+        hints += examples or [_known(model)]
     raise HeadraceError(code, what, where=where, why=why, next="; ".join(dict.fromkeys(hints)))
 
 
@@ -101,6 +104,14 @@ def _path(location: tuple[Any, ...]) -> str:
 def _hint(path: tuple[Any, ...], known: list[str]) -> str:
     near = difflib.get_close_matches(str(path[-1]), known, n=1)
     return f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+
+
+def _example(model: type[BaseModel], location: tuple[Any, ...]) -> Iterator[str]:
+    """The line that a user could have written for the key in which something is wrong, where its field has one."""
+    for name, field in model.model_fields.items():
+        if location[:1] == (field.alias or name,) and field.examples:
+            value = yaml.safe_dump(field.examples[0], default_flow_style=True, sort_keys=False, width=1000)
+            yield f"write it like  {location[0]}: {value.removesuffix(chr(10)).removesuffix('...').strip()}"
 
 
 def _known(model: type[BaseModel]) -> str:

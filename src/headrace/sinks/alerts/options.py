@@ -46,7 +46,9 @@ class AlertOptions(BaseModel):
     """Keys of ``sinks/NAME.yaml`` that all such sinks have."""
 
     # Which changes are told: enter, leave, change, several of them in brackets, or both, which is all.
-    on: Annotated[tuple[Kind, ...], BeforeValidator(_kinds), Field(min_length=1)] = KINDS
+    on: Annotated[tuple[Kind, ...], BeforeValidator(_kinds)] = Field(
+        default=KINDS, min_length=1, examples=[["enter", "leave"]]
+    )
     per: Literal["delivery", "row"] = "delivery"  # a message for all that a delivery says of a view, or for each row
     initial: Literal["skip", "send"] = "skip"  # contents that a view comes with: not told, or told as entered
     at_most: Annotated[Rate | None, BeforeValidator(_rate)] = None  # what is beyond waits for its turn

@@ -48,9 +48,9 @@ class MailOptions(AlertOptions):
     user: str | None = None
     password: str | None = None
     sender: Annotated[Address, BeforeValidator(_address)] = Field(alias="from")
-    to: Annotated[
-        tuple[Annotated[Address, BeforeValidator(_address)], ...], BeforeValidator(_listed), Field(min_length=1)
-    ]
+    to: Annotated[tuple[Annotated[Address, BeforeValidator(_address)], ...], BeforeValidator(_listed)] = Field(
+        min_length=1, examples=[["ops@example.com"]]
+    )
     subject: Annotated[Template | None, BeforeValidator(_template)] = None
     body: Annotated[Template | None, BeforeValidator(_template)] = None
     at_most: Annotated[Rate | None, *AlertOptions.model_fields["at_most"].metadata] = Rate(60, 3600)

@@ -25,9 +25,13 @@ class WebhookOptions(AlertOptions):
     """``sinks/NAME.yaml`` of type ``webhook``. ``url``, ``secret`` and headers may be references."""
 
     url: str = Field(min_length=1)
-    secret: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]  # several while one is replaced
-    headers: dict[str, str] = {}
-    allow: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()  # hosts that may have a private address, or no TLS
+    secret: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(  # several while one is replaced
+        min_length=1, examples=["env:HOOK_SECRET"]
+    )
+    headers: dict[str, str] = Field(default={}, examples=[{"Authorization": "env:HOOK_TOKEN"}])
+    allow: Annotated[tuple[str, ...], BeforeValidator(_listed)] = Field(  # may have a private address, or no TLS
+        default=(), examples=[["hooks.internal"]]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,9 @@ class HttpOptions(BaseModel):
     auth: Literal["token", "none"] = "token"
     token: str | None = None  # a secret reference; without it a token is made at the first start
     read_token: str | None = None  # a secret reference, as ``token``: for who reads consumer groups here
-    tables: dict[str, Annotated[TableOptions, BeforeValidator(_table)]] = Field(min_length=1)
+    tables: dict[str, Annotated[TableOptions, BeforeValidator(_table)]] = Field(
+        min_length=1, examples=[{"orders": {"columns": {"id": "bigint", "note": "string"}, "key": ["id"]}}]
+    )
     on_error: Literal["refuse", "quarantine"] = "refuse"  # a request with a row that does not fit its table
     max_queue: ByteSize | None = Field(default=None, ge=1024)  # what may wait to be logged; None: twice max_body
     wait_seconds: float = Field(default=20.0, ge=0, le=600)  # how long a request is held with `when_full: wait`

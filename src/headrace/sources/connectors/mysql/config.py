@@ -42,9 +42,9 @@ class MysqlOptions(BaseModel):
     password: str | None = None
     tls: Literal["off", "require", "verify"] | None = None
     tls_ca: str | None = None
-    tables: dict[str, str] | None = None
-    as_text: tuple[str, ...] = ()
-    cascades: tuple[str, ...] = ()
+    tables: dict[str, str] | None = Field(default=None, examples=[{"orders": "shop.orders"}])
+    as_text: tuple[str, ...] = Field(default=(), examples=[["orders.note"]])
+    cascades: tuple[str, ...] = Field(default=(), examples=[["lines"]])
     server_id: int | None = Field(default=None, ge=1, lt=1 << 32)
     heartbeat_seconds: float = Field(default=10.0, gt=0)
 

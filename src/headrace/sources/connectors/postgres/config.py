@@ -45,12 +45,12 @@ class PostgresOptions(BaseModel):
     password: str | None = None
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = None
     sslrootcert: str | None = None
-    schemas: tuple[str, ...] = Field(default=("public",), min_length=1)
-    tables: dict[str, str] | None = None
+    schemas: tuple[str, ...] = Field(default=("public",), min_length=1, examples=[["public", "sales"]])
+    tables: dict[str, str] | None = Field(default=None, examples=[{"orders": "public.orders"}])
     slot: str | None = Field(default=None, pattern=r"^[a-z0-9_]{1,63}$")
     publication: str | None = Field(default=None, min_length=1, max_length=NAME_BYTES_MAX)
     heartbeat_seconds: float = Field(default=10.0, gt=0)
-    as_text: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = Field(default=(), examples=[["orders.note"]])
     streaming: bool = False
     max_wal_held: str = Field(default="10 GB", pattern=SIZE)
 
