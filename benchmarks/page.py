@@ -19,6 +19,7 @@ is the number of processes that wanted a core when a line was printed: beside ot
 than the machine is, what a processor's time says hardly. A goal is judged at the size that it is asked for and at no
 other.
 [Figures](figures.md) has what was measured one by one, and why it is so."""
+OURS = "headrace"
 EQUAL, UNTOLD = "the answer equals DuckDB's", "the answer was not compared"
 
 
@@ -100,16 +101,21 @@ def _pivot(rows: str, columns: str, cells: str, lines: Sequence[Mapping[str, Any
     """A table of the medians of what lines with all three keys say, and how many times the first column is of each;
     below it whose answers were equal, and what was refused."""
     of_row: dict[Any, dict[Any, list[Mapping[str, Any]]]] = {}
-    for line in lines:
+    for line in _ours_first(lines, columns):
         if line.keys() >= {rows, columns}:
             of_row.setdefault(line[rows], {}).setdefault(line[columns], []).append(line)
     heads = list(dict.fromkeys(column for of in of_row.values() for column in of))
     yield f"\n| {rows} | {' | '.join(heads)} |\n|---{'|---:' * len(heads)}|"
-    for name, of in of_row.items():
+    for name, of in sorted(of_row.items(), key=lambda item: (len(item[0]), item[0])):  # q2, then q10
         yield f"| {name} | {' | '.join(_raced(of, head, heads[0], cells) for head in heads)} |"
     for head in heads[1:]:
         column = {name: of[head] for name, of in of_row.items() if head in of}
         yield f"\n{head}: {'; '.join(_answered(column, cells))}."
+
+
+def _ours_first(lines: Sequence[Mapping[str, Any]], engine: str) -> list[Mapping[str, Any]]:
+    """The lines in their order, ours before those of others; ``engine``: the key that says whose they are."""
+    return sorted(lines, key=lambda line: line.get(engine) != OURS)
 
 
 def _raced(of: Mapping[Any, Sequence[Mapping[str, Any]]], head: Any, first: Any, cells: str) -> str:
@@ -234,7 +240,7 @@ def _by_share(axes: Any, run: Run) -> None:
 
 
 def _by_query(axes: Any, run: Run) -> None:
-    lines = [line for line in run.lines if "per_second" in line]
+    lines = [line for line in _ours_first(run.lines, "engine") if "per_second" in line]
     for engine, mark in zip(dict.fromkeys(line["engine"] for line in lines), "o^sD", strict=False):
         points = [(line["query"], line["per_second"]) for line in lines if line["engine"] == engine]
         axes.plot(*zip(*points, strict=True), mark, label=engine, markersize=4)

@@ -92,10 +92,10 @@ def main() -> int:
 
 
 def _kept(file: Path | None, events: int, queries: Collection[str], cold: bool) -> list[dict[str, Any]]:
-    """The runs of these queries, in their order, at this size and with such a cache, that a file has; ours first."""
+    """The runs of these queries, in their order, at this size and with such a cache, that a file has."""
     if file is None or not file.exists():
         return []
-    lines = sorted(map(json.loads, file.read_text().splitlines()), key=lambda line: line["engine"] != "headrace")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
     return [
         line
         for query in queries

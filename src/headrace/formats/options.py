@@ -15,6 +15,7 @@ from headrace.formats.secrets import HOLDS_SECRET
 from headrace.model.errors import HeadraceError
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_END = "...\n"  # of a YAML document that is one word
 
 
 def validate(model: type[_Model], options: Mapping[str, Any], where: str = "") -> _Model:
@@ -111,7 +112,7 @@ def _example(model: type[BaseModel], location: tuple[Any, ...]) -> Iterator[str]
     for name, field in model.model_fields.items():
         if location[:1] == (field.alias or name,) and field.examples:
             value = yaml.safe_dump(field.examples[0], default_flow_style=True, sort_keys=False, width=1000)
-            yield f"write it like  {location[0]}: {value.removesuffix(chr(10)).removesuffix('...').strip()}"
+            yield f"write it like  {location[0]}: {value.removesuffix(_END).strip()}"
 
 
 def _known(model: type[BaseModel]) -> str:
