@@ -39,6 +39,7 @@ from headrace.serve.mirror import Mirror
 from headrace.serve.questions import Questions
 from headrace.serve.questions import Rows as Asked
 from headrace.serve.relation import Filter
+from processes import runs
 from published_view import Published, Rows
 
 
@@ -263,16 +264,9 @@ HUGE = {
 }
 
 
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def _asks(process: psutil.Process) -> bool:
     """Whether it answers questions; not one that has ended and that nobody has asked how."""
-    return process.status() != psutil.STATUS_ZOMBIE and "headrace.serve.asking" in process.cmdline()
+    return runs(process) and "headrace.serve.asking" in process.cmdline()
 
 
 def test_time_and_memory_have_a_hard_end_that_takes_nobody_along(tmp_path: Path) -> None:
@@ -314,7 +308,7 @@ def test_time_and_memory_have_a_hard_end_that_takes_nobody_along(tmp_path: Path)
         for each in beside:
             each.join()
         (answering,) = [each for each in psutil.Process().children() if _asks(each)]
-        assert not [each for each in answering.children() if _runs(each)], "one goes on"
+        assert not [each for each in answering.children() if runs(each)], "one goes on"
         answering.kill()
         assert questions.ask("SELECT 1", limits=Limits(seconds=30)).table.num_rows == 1
     finally:

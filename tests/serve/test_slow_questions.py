@@ -29,6 +29,7 @@ from headrace.serve.database import Ground, Limits
 from headrace.serve.mirror import ROWS_SOON, Mirror
 from headrace.serve.questions import Questions, Select
 from headrace.state.run import checksums, write_run
+from processes import runs
 from published_view import Published, Rows, write
 
 ROWS = 1_000_000  # of the view that it takes long to read
@@ -93,7 +94,7 @@ class Shop(Published):
     @property
     def readers(self) -> list[psutil.Process]:
         """The processes below the one that answers."""
-        return [each for each in self.answering.children() if each.status() != psutil.STATUS_ZOMBIE]
+        return [each for each in self.answering.children() if runs(each)]
 
     @property
     def answering(self) -> psutil.Process:
