@@ -118,11 +118,18 @@ def test_a_table_altered_in_a_transaction_stops_the_views_that_use_it_alone(tmp_
         with Product(project.path) as product:
 
             def read(view: str) -> list[Any]:
-                try:
-                    with duckdb.connect(project.path / "views.duckdb", read_only=True) as store:
-                        return sorted(store.execute(f"SELECT * FROM {view}").fetchall())
-                except duckdb.Error:  # it is not made yet, or written
-                    return []
+                """Its rows in the sink; none while there is no such table."""
+                file, end = project.path / "views.duckdb", time.monotonic() + WAIT_S
+                while file.exists():
+                    try:
+                        with duckdb.connect(file, read_only=True) as store:
+                            return sorted(store.execute(f"SELECT * FROM {view}").fetchall())
+                    except duckdb.CatalogException:
+                        break
+                    except duckdb.IOException:  # the product has it open, which it does for every heartbeat
+                        assert time.monotonic() < end
+                        time.sleep(0.05)
+                return []
 
             def states() -> dict[str, str]:
                 return {view["name"]: view["state"] for view in product.run("views")["views"]}
