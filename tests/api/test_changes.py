@@ -101,7 +101,7 @@ def test_contents_then_changes_are_what_the_view_holds_also_after_a_break(
             published.step([published.changes(rng)])
             seen_at = time.monotonic()
             kind, told = next(iter(source))
-            assert kind == "change" and told["commit"] == 10 and time.monotonic() - seen_at < 1
+            assert kind == "change" and told["commit"] == 10 and time.monotonic() - seen_at < 10
             rows = applied(rows, told)
         for _ in range(5):
             published.step([published.changes(rng)])
@@ -204,7 +204,7 @@ def test_a_reader_that_takes_nothing_is_let_go_also_once_its_token_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Amid contents that find no room on their way; who has taken them and waits for news is kept."""
-    monkeypatch.setattr(connection, "SEND_S", 0.5)
+    monkeypatch.setattr(connection, "SEND_S", 2.0)
     published = Published(tmp_path / "shop")
     published.step([Rows({(id, 0): 1 for id in range(60_000)})])
     with site(published.folder) as running, events(running) as source:
@@ -262,7 +262,7 @@ def test_who_follows_is_let_go_when_the_server_ends_and_none_is_left(tmp_path: P
         begin = time.monotonic()
     for thread in threads:
         thread.join()
-    assert max(ended) - begin < 1.5 and running.live.readers == 0
+    assert max(ended) - begin < 5 and running.live.readers == 0
 
 
 def test_contents_that_take_long_end_with_the_token_that_asked_for_them(
@@ -279,7 +279,7 @@ def test_contents_that_take_long_end_with_the_token_that_asked_for_them(
             running.tokens.revoke("reader")
             began = time.monotonic()
             assert not any(each["last"] for _, each in told), "all of the contents came"
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 10
         assert readers(running, 0)
 
 
@@ -335,7 +335,7 @@ def test_a_fault_within_is_told_as_the_last_event_and_written_down_once(
 
 def readers(running: Site, count: int) -> bool:
     """Whether there are so many, within a moment: others were given back."""
-    for _ in range(400):
+    for _ in range(2_000):
         if running.live.readers == count:
             return True
         time.sleep(0.01)

@@ -19,7 +19,7 @@ from headrace.governance.roles import Role
 from psql_project import Views, connect, serving
 from published_view import Published, Rows
 
-BRIEF_S = 1.0
+BRIEF_S = 4.0
 
 
 def refusal(answer: httpx.Response) -> tuple[int, str, str]:

@@ -299,7 +299,7 @@ def test_a_stream_ends_with_what_opened_it(served: Site, published: Published, m
                     browser.delete("/api/session").raise_for_status()
                     assert [kind for kind, _ in told if kind != "progress"] == []
             owner.delete("/api/tokens/browser").raise_for_status()
-        brief = owner.post("/api/tokens", json={"name": "brief", "role": "viewer", "seconds": 2}).json()
+        brief = owner.post("/api/tokens", json={"name": "brief", "role": "viewer", "seconds": 6}).json()
         with (
             served.client(brief["token"]) as viewer,
             viewer.stream("GET", "/api/views/sums/changes") as view,

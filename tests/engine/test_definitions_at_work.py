@@ -87,6 +87,7 @@ def test_a_source_that_goes_down_is_planned_as_it_was_last_seen(spark: Any, tmp_
 
         server.start()
         server.psql("INSERT INTO accounts VALUES (2, 'ada')")
+        end = time.monotonic() + 2 * WAIT_S
         while any(one.error for one in both) and time.monotonic() < end:
             time.sleep(0.05)
         assert shop.pipeline.plan()["warnings"] == []

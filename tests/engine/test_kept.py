@@ -250,7 +250,7 @@ def test_large_merges_take_turns(kept: Kept, monkeypatch: pytest.MonkeyPatch, la
 
     def merging(tables: list[pa.Table]) -> pa.Table:
         with contextlib.suppress(threading.BrokenBarrierError):
-            at_once.wait(0.3)
+            at_once.wait(0.3 if large else 20)
         merges.append(1 if at_once.broken else 2)  # at a time
         return merge_runs(tables)
 

@@ -51,7 +51,7 @@ def test_kills(tmp_path: Path, request: pytest.FixtureRequest) -> None:
         command = [sys.executable, "-c", WRITER, str(tmp_path), str(run)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            lines = [process.stdout.readline()]
+            lines = [process.stdout.readline() for _ in range(60)]
             time.sleep(generator.random() * 0.15)
             process.send_signal(signal.SIGKILL)
             lines += process.stdout.read().splitlines()

@@ -16,7 +16,7 @@ from headrace.log.files import Files
 from headrace.log.turns import Turns
 from headrace.model.transaction import OPERATION, ORDINAL, TransactionBatch, TransactionOrigin
 
-SYNC_S, WRITERS, EACH = 0.02, 12, 15
+SYNC_S, WRITERS, EACH = 0.15, 12, 15
 CHANGE = pa.table({ORDINAL: pa.array([0], pa.int32()), OPERATION: pa.array([0], pa.int8()), "id": pa.array([1])})
 BATCH = TransactionBatch((TransactionOrigin("s", "", 0),), {"t": CHANGE})
 

@@ -19,6 +19,7 @@ from test_like_postgresql import COLUMNS, COPIES, CORPUS, ERRORS, PARAMETERS, RO
 
 from headrace.api.postgres import apart, reading
 from headrace.api.postgres.server import PostgresServer
+from processes import runs
 from psql_project import Views, connect, serving
 
 CLIENTS = [text.partition("\n")[2] for text in Path(__file__).with_name("clients.sql").read_text().split("\n\n")[1:]]
@@ -146,9 +147,7 @@ def test_rows_from_apart_are_fetched_as_any_others(connection: psycopg.Connectio
 def copies() -> list[psutil.Process]:
     """The processes of statements that run."""
     answering = [each for each in psutil.Process().children() if "headrace.serve.asking" in " ".join(each.cmdline())]
-    return [
-        copy for each in answering for copy in each.children() if copy.status() not in (psutil.STATUS_ZOMBIE, "dead")
-    ]
+    return [copy for each in answering for copy in each.children() if runs(copy)]
 
 
 def test_a_statement_apart_ends_with_its_time_or_when_it_is_cancelled(
@@ -163,14 +162,14 @@ def test_a_statement_apart_ends_with_its_time_or_when_it_is_cancelled(
             time.sleep(0.01)
         assert not copies()
 
-    Timer(0.5, connection.cancel_safe).start()
+    Timer(2, connection.cancel_safe).start()
     began = time.monotonic()
     with pytest.raises(psycopg.errors.QueryCanceled) as ended:
         connection.execute(endless)
-    assert time.monotonic() - began < 10 and "the client asked" in str(ended.value.diag.message_detail)
+    assert time.monotonic() - began < 20 and "the client asked" in str(ended.value.diag.message_detail)
     gone()
-    connection.execute("SET statement_timeout = '500ms'")
-    with pytest.raises(psycopg.errors.QueryCanceled, match=r"took more than 0\.5 seconds"):
+    connection.execute("SET statement_timeout = '3s'")
+    with pytest.raises(psycopg.errors.QueryCanceled, match=r"took more than 3 seconds"):
         connection.execute(endless)
     gone()
     connection.execute("RESET statement_timeout")

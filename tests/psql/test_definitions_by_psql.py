@@ -222,6 +222,7 @@ def test_sources_and_sinks_come_and_go(shop: Shop) -> None:
     assert shop.psql("-c", "DROP VIEW gone")[0] == "DROP VIEW"
     pushed = {"tables": {"later": {"insert": [{"a": 1}]}}}
     httpx.post(f"http://127.0.0.1:{port}/transactions", json=pushed, timeout=30).raise_for_status()
+    end = time.monotonic() + 60
     while "waits|live" not in shop.ask("SHOW VIEWS") and time.monotonic() < end:
         time.sleep(0.1)
     assert shop.ask("SHOW VIEWS") == "large|live\npages|live\nsums|live\nwaits|live"

@@ -128,10 +128,10 @@ LONG = "SELECT count(*) FROM sums a, sums b, sums c WHERE a.n + b.n + c.n = 7"
 
 def test_a_long_statement_is_cancelled_or_ends_at_its_timeout(served: PostgresServer) -> None:
     with connect(served, autocommit=True) as connection:
-        threading.Timer(0.4, connection.cancel_safe).start()
+        threading.Timer(1, connection.cancel_safe).start()
         began = time.monotonic()
         error = failing("57014", connection, LONG)
-        assert time.monotonic() - began < 5 and "the client asked" in str(error.diag.message_detail)
+        assert time.monotonic() - began < 15 and "the client asked" in str(error.diag.message_detail)
         connection.execute("SET statement_timeout = '300ms'")
         assert "took more than 0.3 seconds" in str(failing("57014", connection, LONG))
         connection.execute("RESET statement_timeout")

@@ -108,7 +108,7 @@ def test_what_happens_in_a_view_is_told_once_it_has_happened(
             push(endpoint, (1, "north", 150))
             push(endpoint, (2, "south", 90), (1, "north", 160))
             push(endpoint, (3, "south", 90), (1, "north", 5))
-            until(lambda: len(hook.requests) == 3 and len(mails.mails) == 3)
+            until(lambda: len({request.id for request in hook.requests}) == 3 and len(mails.mails) == 3)
             hook.usual = matches.usual = 503
             push(endpoint, (2, "south", 5))
             push(endpoint, (4, "west", 500))
@@ -117,16 +117,19 @@ def test_what_happens_in_a_view_is_told_once_it_has_happened(
             (failed,) = [e["error"] for e in told if e["event"] == "sink.failed" and e["sink"] == "hook"]
             assert (failed["code"], failed["where"]) == ("sink.refused", "sinks/hook.yaml")
             assert "HTTP 503" in failed["why"]
+            until(lambda: headrace(shop, "alerts", "ls")["waiting"]["mail"] == 0)
             headrace(shop, "backup", str(tmp_path / "backup"))
         headrace(tmp_path, "restore", str(tmp_path / "backup"), str(tmp_path / "again"))
         assert headrace(tmp_path / "again", "alerts", "ls")["waiting"] == {"hook": 1, "larger": 1, "mail": 0}
         hook.usual = matches.usual = 204
         hook.answers.append((400, {}, "not this one"))
         with up(shop) as (endpoint, _):
-            until(lambda: not hook.answers)
-            (known,) = [s for s in headrace(shop, "status")["sinks"] if s["name"] == "hook"]
-            assert known["quarantined"] == {"large": 1}
-            assert known["quarantine"] == {"what": "it could not tell", "where": "`headrace alerts ls hook`"}
+
+            def known() -> dict[str, Any]:
+                return next(s for s in headrace(shop, "status")["sinks"] if s["name"] == "hook")
+
+            until(lambda: known()["quarantined"] == {"large": 1})
+            assert known()["quarantine"] == {"what": "it could not tell", "where": "`headrace alerts ls hook`"}
             assert headrace(shop, "alerts", "replay", "hook", "--all") == {"replayed": 1}
             push(endpoint, (2, "south", 200), (5, "west", 1))
             push(endpoint, (6, "east", 101), of="")  # of all views and sinks

@@ -126,7 +126,7 @@ def test_a_table_altered_in_a_transaction_stops_the_views_that_use_it_alone(tmp_
                             return sorted(store.execute(f"SELECT * FROM {view}").fetchall())
                     except duckdb.CatalogException:
                         break
-                    except duckdb.IOException:  # the product has it open, which it does for every heartbeat
+                    except duckdb.IOException:  # the product has it open while it writes
                         assert time.monotonic() < end
                         time.sleep(0.05)
                 return []

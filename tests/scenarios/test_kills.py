@@ -132,10 +132,17 @@ class Reader(threading.Thread):
                 ((shown,),) = reader.execute(SHOWN).fetchall()
                 self.reads += 1
                 time.sleep(0.002)
-                try:
-                    at = self.bank.shown.index(shown, at)
-                except ValueError:
-                    self.wrong.append(shown)
+                at = self.place(shown, at)
+
+    def place(self, shown: str, at: int) -> int:
+        """Where it is among the source's states, from that one on. What was committed just now is written down soon."""
+        end = time.monotonic() + 5
+        while shown not in self.bank.shown[at:]:
+            if time.monotonic() > end:
+                self.wrong.append(shown)
+                return at
+            time.sleep(0.01)
+        return self.bank.shown.index(shown, at)
 
 
 @pytest.mark.spark

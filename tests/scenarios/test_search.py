@@ -38,13 +38,14 @@ class Followed:
 
     def _run(self) -> None:
         for commit, delta in self._watched.follow(self.stop):
+            matches = Counter(self.matches)
             for query, id, weight in zip(*(delta[name].to_pylist() for name in ("_query", "id", "_w")), strict=True):
-                self.matches[query, id] += weight
-            self.commit = commit
+                matches[query, id] += weight
+            self.matches, self.commit = matches, commit  # each as a whole
 
     def becomes(self, expected: set[tuple[str, int]]) -> None:
-        end = time.monotonic() + 20
-        while {match for match, copies in self.matches.items() if copies} != expected and time.monotonic() < end:
+        end = time.monotonic() + 60
+        while +self.matches != Counter(dict.fromkeys(expected, 1)) and time.monotonic() < end:
             time.sleep(0.02)
         assert +self.matches == Counter(dict.fromkeys(expected, 1))
         assert min(self.matches.values(), default=0) >= 0

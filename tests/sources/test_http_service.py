@@ -95,8 +95,7 @@ def test_a_log_that_refuses_is_told_and_nothing_is_kept(start: Start) -> None:
 def test_too_much_waiting_is_told_to_come_again(start: Start) -> None:
     shop = start(max_body="1KiB")
     shop.source.when_full = "refuse"
-    shop.engine.paused.set()
-    time.sleep(0.05)
+    shop.engine.pause()
     futures = [shop.source.submit(insert("clicks", {"n": n})) for n in range(17)]
     answer = shop.push(insert("clicks", {"n": 99}))
     assert (answer.status_code, answer.json()["code"]) == (503, "source.busy")
@@ -124,8 +123,7 @@ def test_a_key_makes_a_request_count_once(start: Start) -> None:
 
 def test_a_key_counts_once_while_the_first_request_waits(start: Start) -> None:
     shop = start()
-    shop.engine.paused.set()
-    time.sleep(0.05)
+    shop.engine.pause()
     futures = [shop.source.submit(insert("orders", order(1)), key="k") for _ in range(3)]
     shop.engine.paused.clear()
     assert [future.result(10) for future in futures] == [1, 1, 1]

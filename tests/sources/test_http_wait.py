@@ -6,7 +6,6 @@ Method: a real server and clients; the engine's answers are a recorder that wait
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -136,8 +135,11 @@ def test_many_that_wait_hold_up_no_push(shop: Running) -> None:
 
 
 def test_a_wait_ends_when_its_client_leaves(shop: Running) -> None:
-    with pytest.raises(httpx.ReadTimeout):
-        shop.client.get("/wait?token=200", timeout=0.2)
+    with ThreadPoolExecutor() as pool:
+        left = pool.submit(shop.client.get, "/wait?token=200", timeout=3)
+        assert engine(shop).inside.acquire(timeout=10)
+        with pytest.raises(httpx.ReadTimeout):
+            left.result(10)
     assert engine(shop).left.wait(10)
 
 
@@ -145,9 +147,7 @@ def test_a_wait_ends_when_the_source_stops(shop: Running) -> None:
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(shop.client.get, "/wait?token=200")
         assert engine(shop).inside.acquire(timeout=10)
-        began = time.monotonic()
-        shop.source.close()
-        assert time.monotonic() - began < 1.9  # the server gives requests two seconds, then it cuts them off
+        shop.source.close()  # the server gives requests two seconds, then it cuts them off
         assert answer.result(10).json()["code"] == "source.busy"
     assert engine(shop).left.wait(10)
 

@@ -162,7 +162,6 @@ class Deliver(threading.Thread):
         else:
             self.sink.write(due)
             delivery = due
-        self.frontier = delivery.commit
         self.recovered()
         self.tell_quarantined()
         self.rows += sum(t.num_rows for t in (*delivery.deltas.values(), *delivery.replacements.values()))
@@ -171,6 +170,7 @@ class Deliver(threading.Thread):
         for name in delivery.dropped:
             self._held.pop(name, None)
         self.catalog.put_sink(self.sink.name, delivery.commit, "", time.time_ns() // 1000)
+        self.frontier = delivery.commit  # the last of it: who waits for that finds the rest as it is then
         return True
 
     def _answered(self) -> bool:

@@ -61,7 +61,7 @@ def test_followed_matches_are_those_of_the_contents(seed: int, tmp_path: Path, m
 
     monkeypatch.setattr(deltas, "begin", begun)
     wrong = list[HeadraceError]()
-    followed = Watched(view.folder, "orders", None, wrong.append).follow(Deadline(20))
+    followed = Watched(view.folder, "orders", None, wrong.append).follow(Deadline(300))
     matches, told = Matches(), 0
     assert next(followed)[0] == 10
     for step in range(15):
@@ -77,7 +77,7 @@ def test_followed_matches_are_those_of_the_contents(seed: int, tmp_path: Path, m
             if number < 2:
                 stored[name] = asked
                 searches.add(view.folder, StoredQuery(name, "ORDERS", asked.text))
-        until = time.monotonic() + 5
+        until = time.monotonic() + 20
         while matches != means(stored, held) and time.monotonic() < until:
             commit, delta = next(followed)
             told += 1
