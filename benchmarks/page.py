@@ -14,10 +14,10 @@ HEAD = """# Benchmarks
 
 <!-- Written by `make bench` from what it measured; edit benchmarks/workloads.py, not this page. -->
 
-Each figure is of one run on one machine, or a median where its command says so, by the command under its table. "Load"
-is the number of processes that wanted a core when a line was printed: beside other work what the clock says is worse
-than the machine is, what a processor's time says hardly. A goal is judged at the size that it is asked for and at no
-other.
+Each figure is of one machine, by the command under its table: where rounds are told there, the median of so many runs
+of it, with the least and the most beside. "Load" is the number of processes that wanted a core when a line was printed:
+beside other work what the clock says is worse than the machine is, what a processor's time says hardly. A goal is
+judged at the size that it is asked for and at no other; one of at most 0 has to hold in every round.
 [Figures](figures.md) has what was measured one by one, and why it is so."""
 OURS = "headrace"
 EQUAL, UNTOLD = "the answer equals DuckDB's", "the answer was not compared"
@@ -75,7 +75,7 @@ def _section(workload: Workload, run: Run, plotted: bool) -> Iterator[str]:
         yield f"**The program ended with status {run.exit}: something was wrong, and no goal is met.**\n"
     if workload.figures:
         yield "| figure | measured | goal | |\n|---|---|---|---|"
-        yield from (_row(f, run, whole) for f in workload.figures if _judged(f) or found(f, run) is not None)
+        yield from (_row(f, run, whole) for f in workload.figures if _judged(f) or found(f, run))
     else:
         yield "| line | printed |\n|---|---|"
         yield from (_printed(line) for line in run.lines)
@@ -87,7 +87,8 @@ def _section(workload: Workload, run: Run, plotted: bool) -> Iterator[str]:
         yield f"\n![{workload.title}](benchmarks/{workload.name}.svg)"
     loads = sorted({line["load"] for line in run.lines if "load" in line})
     load = f", load {' to '.join(f'{each:g}' for each in dict.fromkeys((loads[0], loads[-1])))}" if loads else ""
-    yield f"\n`{run.command}`, {run.cores} cores{load}, {_when(run)}."
+    rounds = f", {len(_rounds(run))} rounds" if len(_rounds(run)) > 1 else ""
+    yield f"\n`{run.command}`{rounds}, {run.cores} cores{load}, {_when(run)}."
 
 
 def _when(run: Run) -> str:
@@ -145,9 +146,21 @@ def _answered(column: Mapping[Any, Sequence[Mapping[str, Any]]], cells: str) -> 
         yield f"{names}: {verdict}"
 
 
-def found(figure: Figure, run: Run) -> Any:
-    """The figure's value in the last line that has it; None when there is none. Of a list or table: how many."""
-    for line in reversed(run.lines):
+def found(figure: Figure, run: Run) -> list[Any]:
+    """The figure's value in the last line that has it, of each round that has one. Of a list or table: how many."""
+    return [value for lines in _rounds(run) if (value := _value(figure, lines)) is not None]
+
+
+def _rounds(run: Run) -> list[list[Mapping[str, Any]]]:
+    """The lines of each round."""
+    of_round: dict[int, list[Mapping[str, Any]]] = {}
+    for line in run.lines:
+        of_round.setdefault(line.get("round", 1), []).append(line)
+    return list(of_round.values())
+
+
+def _value(figure: Figure, lines: Sequence[Mapping[str, Any]]) -> Any:
+    for line in reversed(lines):
         value: Any = line
         for key in figure.key.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -166,21 +179,24 @@ def _judged(figure: Figure) -> bool:
 
 
 def _row(figure: Figure, run: Run, whole: bool) -> str:
-    value = found(figure, run)
+    values = found(figure, run)
     bounds = (("at most", figure.most), ("at least", figure.least))
     goal = ", ".join(f"{word} {shown(bound, figure.unit)}" for word, bound in bounds if bound is not None)
-    if value is None:
+    if not values:
         return f"| {figure.label} | not measured | {goal} | **not measured** |"
+    if any(isinstance(value, str) for value in values):
+        return f"| {figure.label} | {', '.join(dict.fromkeys(values))} |  |  |"
+    counts = max(values) if figure.most == 0 else round(median(values), 3)
     verdict = "" if not goal else "not judged at this size"
     if goal and (whole or run.exit):
-        verdict = "met" if met(figure, value) and not run.exit else "**missed**"
-    return f"| {figure.label} | {shown(value, figure.unit)} | {goal} | {verdict} |"
+        verdict = "met" if met(figure, counts) and not run.exit else "**missed**"
+    least, most = (shown(value, figure.unit).partition(" ")[0] for value in (min(values), max(values)))
+    spread = f" ({least} to {most})" if least != most else ""
+    return f"| {figure.label} | {shown(counts, figure.unit)}{spread} | {goal} | {verdict} |"
 
 
-def shown(value: float | str, unit: str = "") -> str:
-    """A number as a reader wants it, bytes in MiB; a text as it is."""
-    if isinstance(value, str):
-        return value
+def shown(value: float, unit: str = "") -> str:
+    """A number as a reader wants it, bytes in MiB."""
     if unit == "bytes":
         value, unit = round(value / (1 << 20), 1), "MiB"
     return f"{value:,} {unit}".strip()
@@ -195,7 +211,7 @@ def _printed(line: Mapping[str, Any]) -> str:
 
 
 def draw(runs: Sequence[Run], folder: Path) -> list[str]:
-    """A drawing of each workload that has one, as ``folder/NAME.svg``; the names of those."""
+    """A drawing of the last round of each workload that has one, as ``folder/NAME.svg``; the names of those."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -225,13 +241,13 @@ def _over_time(axes: Any, run: Run) -> None:
 
 
 def _by_views(axes: Any, run: Run) -> None:
-    lines = [line for line in run.lines if line["benchmark"] == "many"]
+    lines = [line for line in _rounds(run)[-1] if line["benchmark"] == "many"]
     axes.bar([str(line["views"]) for line in lines], [line["median_ms"] for line in lines])
     axes.set(xlabel="views", ylabel="ms, median step")
 
 
 def _by_share(axes: Any, run: Run) -> None:
-    lines = [line for line in run.lines if line["benchmark"] == "tpch refresh"]
+    lines = [line for line in _rounds(run)[-1] if line["benchmark"] == "tpch refresh"]
     axes.bar([f"{line['share']:.2%}" for line in lines], [line["seconds"] for line in lines])
     for engine, style in (("spark", "-"), ("duckdb", ":")):
         axes.axhline(lines[-1][f"{engine}_s"], linestyle=style, color="black", label=f"{engine} anew")

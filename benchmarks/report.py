@@ -1,8 +1,9 @@
 """Run the benchmarks, keep what they print, and write docs/reference/benchmarks.md from what was kept.
 
-python -m benchmarks.report [--only latency many] [--quick] [--page] [--results benchmarks/results.jsonl]
+python -m benchmarks.report [--only latency many] [--rounds N] [--quick] [--page] [--results benchmarks/results.jsonl]
 
-A line of the results is a run: its command, commit, date and JSON lines; of each workload the run that counts is kept.
+A line of the results is a run: its command, commit, date and the JSON lines of its rounds; of each workload the run
+that counts is kept. ``--rounds`` is how often each program runs, in place of what its workload says.
 ``--quick`` runs small sizes in a few minutes, tells how many seconds they took, and leaves page and results alone;
 ``--page`` writes the page from what there is and runs nothing. The exit status is 1 when a program ended with another
 than 0.
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.page import Run, command, draw, newest, page
 from benchmarks.workloads import WORKLOADS, Workload
@@ -31,6 +33,7 @@ PAGE = ROOT / "docs/reference/benchmarks.md"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=[w.name for w in WORKLOADS], metavar="NAME")
+    parser.add_argument("--rounds", type=int, metavar="N")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks/results.jsonl")
@@ -40,7 +43,8 @@ def main() -> int:
         wanted = [w for w in wanted if w.small is not None]
     runs, status, began = kept(chosen.results), 0, time.monotonic()
     for workload in wanted:
-        run = measured(workload, workload.small if chosen.quick else None)
+        small = workload.small if chosen.quick else None
+        run = measured(workload, small, chosen.rounds or (1 if chosen.quick else workload.rounds))
         status |= run.exit != 0
         if not chosen.quick:
             runs = list(newest([*runs, run]).values())
@@ -52,20 +56,24 @@ def main() -> int:
     return status
 
 
-def measured(workload: Workload, arguments: Sequence[str] | None) -> Run:
-    """Run it, its lines shown as they come."""
+def measured(workload: Workload, arguments: Sequence[str] | None, rounds: int = 1) -> Run:
+    """Run it so often, its lines shown as they come; where there is more than one round, each line says of which."""
     began, text = datetime.now(UTC).isoformat(timespec="seconds"), command(workload, arguments)
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-    lines = []
-    with subprocess.Popen([sys.executable, *text.split()[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            if line.startswith("{"):
-                lines.append(json.loads(line))
-    return Run(workload.name, text, commit(), began, os.cpu_count() or 1, process.returncode, lines)
+    lines: list[dict[str, Any]] = []
+    status = 0
+    for number in range(1, rounds + 1):
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+        of_round = {"round": number} if rounds > 1 else {}
+        with subprocess.Popen([sys.executable, *text.split()[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True) as made:
+            assert made.stdout is not None
+            for line in made.stdout:
+                sys.stdout.write(line)
+                sys.stdout.flush()
+                if line.startswith("{"):
+                    lines.append(json.loads(line) | of_round)
+        status = status or made.returncode
+    return Run(workload.name, text, commit(), began, os.cpu_count() or 1, status, lines)
 
 
 def commit() -> str:

@@ -12,7 +12,8 @@ class Figure:
     """A value in the lines that a program prints.
 
     ``key``: its name in a line, with points into what is nested; ``where``: what else such a line says, of which the
-    last one counts. ``most`` and ``least``: the goal, in ``unit``; it is judged at the workload's own size alone.
+    last one counts. ``most`` and ``least``: the goal, in ``unit``; it is judged at the workload's own size alone. Of
+    several rounds the median counts, and where the goal is at most 0, the most.
     """
 
     label: str
@@ -25,7 +26,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Workload:
-    """``command``: module and arguments, the size that is asked for; ``small``: arguments of a quick look, if any.
+    """``command``: module and arguments, the size that is asked for; ``small``: arguments of a quick look, if any;
+    ``rounds``: how often it runs, where the program itself does not repeat what it measures.
 
     ``pivot``: the keys of lines that make the rows, the columns and the cells (medians) of a table. ``note``: what a
     reader of its figures has to know.
@@ -40,6 +42,7 @@ class Workload:
     figures: tuple[Figure, ...] = ()
     pivot: tuple[str, str, str] | None = None
     note: str = ""
+    rounds: int = 1
 
 
 ANEW = (
@@ -110,6 +113,7 @@ WORKLOADS = (
         ("benchmarks.latency", "--rate", "10000", "--seconds", "60"),
         ("--rate", "10000", "--seconds", "15", "--warm", "5"),
         _asked(LATENCY, rate={"least": 9900}, p50_ms={"most": 150}, p99_ms={"most": 500}),
+        rounds=5,
     ),
     Workload(
         "soak",
@@ -137,6 +141,7 @@ WORKLOADS = (
             Figure("looks that saw half a transaction", "torn", most=0),
             Figure("looks that saw an earlier state than the one before", "backwards", most=0),
         ),
+        rounds=5,
     ),
     Workload(
         "many",
@@ -154,6 +159,7 @@ WORKLOADS = (
             Figure("peak memory of all processes", "peak_mib", "MiB", {"benchmark": "many ratio"}),
             Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "many ratio"}, most=0),
         ),
+        rounds=5,
     ),
     Workload(
         "tpch",
@@ -184,6 +190,7 @@ WORKLOADS = (
             Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "tpch state"}, most=0),
         ),
         note="What the state is, and what else would keep less of it: [0024](../decisions/0024-what-state-takes.md).",
+        rounds=5,
     ),
     Workload(
         "ctr",
@@ -202,6 +209,7 @@ WORKLOADS = (
             Figure("peak memory of all its processes", "peak_mib", "MiB", {"engine": "flink"}),
             Figure("rows of the view that differ from DuckDB's", "wrong", most=0),
         ),
+        rounds=5,
     ),
     Workload(
         "bulk",
@@ -216,6 +224,7 @@ WORKLOADS = (
             *ANEW,
             Figure("rows of the view that differ from DuckDB's", "wrong", "", BULK, most=0),
         ),
+        rounds=5,
     ),
     Workload(
         "constant",
@@ -237,6 +246,7 @@ WORKLOADS = (
             Figure("most state to least, 99 of 100", "p99_ratio", "times", {"benchmark": "constant ratio"}, most=1.5),
             Figure("rows of the view that differ from DuckDB's", "wrong", "", {"benchmark": "constant ratio"}, most=0),
         ),
+        rounds=5,
     ),
     Workload(
         "beyond_memory",
@@ -271,6 +281,7 @@ WORKLOADS = (
             )
         ),
         note="Ours ends when a reader of another database sees the change, REFRESH when the view in its own is made.",
+        rounds=5,
     ),
     Workload(
         "nexmark",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import report
+from benchmarks import report, watched
 from benchmarks.page import Run, command, page
 from benchmarks.workloads import WORKLOADS, Workload
 
@@ -47,6 +47,24 @@ def test_lines_are_told_apart_and_the_last_counts() -> None:
     assert "| median step of 10 views | 40.0 ms |" in told
     assert "| median step of 100 views | 180.5 ms |" in told
     assert "| the most views to the fewest | 4.51 times | at most 5 times | met |" in told
+
+
+def test_of_rounds_the_median_counts_and_what_may_never_be_has_to_hold_in_each() -> None:
+    said = ((70.5, 0, 7), (151.2, 3, 8), (149.9, 0, 5))
+    lines = [
+        LINE | {"round": number, "p50_ms": p50, "wrong": wrong, "steps": steps}
+        for number, (p50, wrong, steps) in enumerate(said, 1)
+    ]
+    told = section(page([recorded(LATENCY, *lines)]), LATENCY.title)
+    assert "| append acknowledged to published, median | 149.9 ms (70.5 to 151.2) | at most 150 ms | met |" in told
+    assert "| rows of the view that differ from DuckDB's | 3 (0 to 3) | at most 0 | **missed** |" in told
+    assert "| steps | 7 (5 to 8) |  |  |" in told
+    assert "| state | 51.3 MiB |  |  |" in told  # the same in each
+    assert f"`{command(LATENCY)}`, 3 rounds, 2 cores" in told
+    # A round without a figure does not count for it, and a line of another round is not its last one.
+    halves = [{"benchmark": "many ratio", "round": n, "ratio": ratio} for n, ratio in ((1, 4.0), (2, 6.0))]
+    told = section(page([recorded(MANY, *halves, {"benchmark": "many", "round": 3, "views": 10})]), MANY.title)
+    assert "| the most views to the fewest | 5.0 times (4.0 to 6.0) | at most 5 times | met |" in told
 
 
 def test_a_smaller_size_is_not_judged_and_the_asked_size_counts_however_old() -> None:
@@ -127,11 +145,20 @@ def test_of_each_workload_the_run_that_counts_is_kept(tmp_path: Path, monkeypatc
     older = recorded(MANY, date="2026-01-01T10:00:00+00:00")
     results.write_text("".join(json.dumps(asdict(run)) + "\n" for run in (older, recorded(LATENCY, LINE))))
     monkeypatch.setattr(report, "PAGE", tmp_path / "benchmarks.md")
-    monkeypatch.setattr(report, "measured", lambda *_: new)
+    asked: list[int] = []
+    monkeypatch.setattr(report, "measured", lambda _, __, rounds: asked.append(rounds) or new)
     monkeypatch.setattr(sys, "argv", ["report", "--only", "many", "--results", str(results)])
     assert report.main() == 0
     told = [(run.workload, run.date, [*run.lines]) for run in report.kept(results)]
     assert told == [("latency", new.date, [LINE]), ("many", new.date, [*new.lines])]
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--rounds", "2"])
+    assert report.main() == 0 and asked == [MANY.rounds, 2] == [5, 2]
+
+
+def test_a_neighbour_that_takes_all_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = [sys.executable, "-c", "import time; time.sleep(100)"]
+    monkeypatch.setattr(watched, "LEAST_LEFT", 1 << 62)
+    assert watched.run(waits) == {"failed": -9}
 
 
 def test_runs_are_kept_and_the_page_written_with_its_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,6 +177,9 @@ def test_a_program_is_run_its_lines_kept_and_its_status_told(capsys: pytest.Capt
     done = report.measured(Workload("json", "JSON", ("timeit", "-n", "1", "-r", "1", "-s", "print('{}')")), None)
     assert (done.exit, done.lines, done.command) == (0, [{}], "python -m timeit -n 1 -r 1 -s print('{}')")
     assert "{}" in capsys.readouterr().out
+    twice = report.measured(Workload("json", "JSON", ("timeit", "-n", "1", "-r", "1", "-s", "print('{}')")), None, 2)
+    assert (twice.exit, twice.lines) == (0, [{"round": 1}, {"round": 2}])
+    assert report.measured(Workload("none", "No such program", ("benchmarks.none",)), None, 2).exit != 0
 
 
 def test_a_quick_look_runs_the_small_sizes_and_tells_how_long_it_took(
