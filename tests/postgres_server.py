@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -36,13 +36,18 @@ def database(postgres_server: PostgresServer, request: pytest.FixtureRequest) ->
     postgres_server.create_database(name)
     yield name
     for (slot,) in postgres_server.psql(f"SELECT slot_name FROM pg_replication_slots WHERE database = '{name}'"):
-        postgres_server.psql(
-            f"SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '{slot}'"
-        )
+        freed(postgres_server.psql, slot)
         postgres_server.psql(
             f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{slot}'"
         )
     postgres_server.psql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def freed(run: Callable[[str], Any], slot: str) -> None:
+    """Returns once no session reads from the slot: the server ends one some time after its client has gone."""
+    run(
+        f"SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '{slot}' AND active"
+    )
 
 
 def drain(

@@ -398,10 +398,14 @@ def test_a_call_during_the_start_waits_for_it(folder: Path) -> None:
     dispatcher = verbs.Dispatcher(folder, lambda: None)
     with socket.ControlServer(folder, dispatcher.handle):
         assert ask(folder, "status")[0]["state"] == "starting"
-        later = threading.Timer(0.2, dispatcher.attach, (Recorder(),))
-        later.start()
-        answer, told = ask(folder, "verify")
-        later.join()
+        told: list[dict[str, Any]] = []
+
+        def waits(event: dict[str, Any]) -> None:
+            told.append(event)
+            if len(told) == 1:  # the start ends while the call waits for it
+                dispatcher.attach(Recorder())
+
+        answer = verbs.call(folder, "verify", {}, waits)
     assert answer["commit"] == 7
     assert told[0] == {"text": "`headrace up` is starting"}
 

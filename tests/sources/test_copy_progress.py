@@ -87,7 +87,7 @@ def test_of_a_slow_copy_it_is_told_how_far_it_is(postgres_server: PostgresServer
     assert {(one["table"], one["total"]) for _, one in told} == {("orders", ROWS)}
     middle, foretold = next((at, one) for at, one in told if one["done"] > ROWS / 2)
     assert foretold["left_s"] * foretold["per_s"] == pytest.approx(ROWS - foretold["done"], rel=0.05)
-    assert (ended - middle) / 3 < foretold["left_s"] < (ended - middle) * 3  # other work may slow the machine
+    assert (ended - middle) / 20 < foretold["left_s"] < (ended - middle) * 3  # other work may slow the machine
 
 
 @pytest.mark.postgres

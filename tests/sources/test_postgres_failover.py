@@ -17,7 +17,7 @@ import pytest
 from following import Followed
 
 from headrace.testing.postgres import PostgresServer
-from postgres_server import Shop, database, postgres_server, shop
+from postgres_server import Shop, database, freed, postgres_server, shop
 
 __all__ = ["database", "postgres_server", "shop"]  # fixtures
 
@@ -55,6 +55,7 @@ def test_a_slot_made_again_under_its_name_is_told(shop: Shop, kept: Path) -> Non
     one = followed(shop, kept)
     one.shop.source.close()
     one.runs("INSERT INTO t VALUES (3, 3)", "UPDATE t SET n = 7 WHERE id = 2")
+    freed(shop.run, slot(one))
     shop.run(f"SELECT pg_drop_replication_slot('{slot(one)}')")
     shop.run(f"SELECT pg_create_logical_replication_slot('{slot(one)}', 'pgoutput')")
     one.restarts()
@@ -65,6 +66,7 @@ def test_a_slot_that_somebody_else_has_read_is_told(shop: Shop, kept: Path) -> N
     one = followed(shop, kept)
     one.shop.source.close()
     one.runs("INSERT INTO t VALUES (3, 3)")
+    freed(shop.run, slot(one))
     taken = shop.run(
         f"SELECT count(*) FROM pg_logical_slot_get_binary_changes('{slot(one)}', NULL, NULL, 'proto_version', '1', "
         f"'publication_names', '{slot(one)}')"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +33,13 @@ pytestmark = pytest.mark.postgres
 
 WAIT_S = 30.0
 SOON_S = 5.0  # far less than the heartbeat, or the server's own keepalives, would take
+
+
+def until(there: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 class Following:
@@ -223,8 +230,9 @@ def test_a_transaction_that_is_refused_is_never_reached(following: Following) ->
         good = committed(connection, "INSERT INTO a VALUES (1, 1)")
         assert following.ids("a", following.wait(good)) == {1}
         bad = committed(connection, "INSERT INTO a VALUES (2, 'NaN')", "INSERT INTO a VALUES (3, 3)")
+        until(lambda: following.ingests["shop"].error is not None)
         with pytest.raises(WaitTimeout) as caught:
-            following.wait(bad, 2.0)
+            following.wait(bad, 1.0)
         assert "failed: table a: column n" in caught.value.why
     assert following.ids("a", following.log.end) == {1}
 
@@ -238,8 +246,9 @@ def test_what_follows_a_refused_transaction_in_one_read_is_not_reached_either(fo
         committed(connection, "INSERT INTO a VALUES (2, 2)")
         bad = committed(connection, "INSERT INTO a VALUES (3, 'NaN')")
         following.start("a")
+        until(lambda: following.ids("a", following.log.end) == {1, 2})
         with pytest.raises(WaitTimeout):
-            following.wait(bad, 2.0)
+            following.wait(bad, 1.0)
     assert following.ids("a", following.log.end) == {1, 2}
 
 

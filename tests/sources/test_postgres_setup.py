@@ -23,7 +23,7 @@ from headrace.sources.connectors.postgres import setup
 from headrace.sources.connectors.postgres.config import PostgresOptions
 from headrace.sources.connectors.postgres.connector import PostgresSource
 from headrace.testing.postgres import PostgresServer
-from postgres_server import Shop, changes, database, drain, fails, postgres_server, shop
+from postgres_server import Shop, changes, database, drain, fails, freed, postgres_server, shop
 from project_folder import ProjectFolder
 
 __all__ = ["database", "postgres_server", "shop"]  # fixtures
@@ -51,6 +51,7 @@ def test_what_was_lost_is_told_and_its_tables_are_copied_in_place_of_what_was_th
     shop.source.close()
     shop.run("DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (3)")
     if lost == "slot":
+        freed(shop.run, f"headrace_{shop.database}")
         shop.run(f"SELECT pg_drop_replication_slot('headrace_{shop.database}')")
     else:
         shop.run(f"DROP PUBLICATION headrace_{shop.database}")
@@ -96,6 +97,7 @@ def test_killed_while_what_was_lost_is_copied_anew_it_is_copied_anew_again(shop:
     shop.source.close()
     name = f"headrace_{shop.database}"
     if lost == "slot":
+        freed(shop.run, name)
         shop.run(f"SELECT pg_drop_replication_slot('{name}')")
     elif lost == "publication":
         shop.run(f"DROP PUBLICATION {name}")
@@ -136,8 +138,10 @@ def test_the_server_keeps_the_log_until_it_is_confirmed(shop: Shop) -> None:
         assert shop.source.poll(0.1) is None
     assert shop.run(f"SELECT '{shop.slot('confirmed_flush_lsn')}'::pg_lsn < '{position}'::pg_lsn")[0][0]
     shop.source.confirm(batch, 1)
-    shop.source.poll(0.5)
-    assert shop.run(f"SELECT '{shop.slot('confirmed_flush_lsn')}'::pg_lsn >= '{position}'::pg_lsn")[0][0]
+    end = time.monotonic() + 30
+    while not shop.run(f"SELECT '{shop.slot('confirmed_flush_lsn')}'::pg_lsn >= '{position}'::pg_lsn")[0][0]:
+        assert time.monotonic() < end
+        shop.source.poll(0.1)
     assert flushed != shop.slot("confirmed_flush_lsn")
 
 
