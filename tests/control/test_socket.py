@@ -405,8 +405,7 @@ def test_a_call_during_the_start_waits_for_it(folder: Path) -> None:
             if len(told) == 1:  # the start ends while the call waits for it
                 dispatcher.attach(Recorder())
 
-        answer = verbs.call(folder, "verify", {}, waits)
-    assert answer["commit"] == 7
+        assert verbs.call(folder, "verify", {}, waits)["commit"] == 7
     assert told[0] == {"text": "`headrace up` is starting"}
 
 
