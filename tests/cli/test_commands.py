@@ -456,7 +456,7 @@ def test_up_says_when_it_is_ready_and_ends_in_order(folder: Path, number: signal
     assert lines[-2:] == ["pipeline stopped", "stopped"]
     assert err.splitlines() == [
         "sink out fails: [sink.connect] no route (w)",
-        "the engine has failed: [internal] one; why: two",
+        "the engine has failed",
         "",
         "stopping after this step; once more ends it at once",
     ]

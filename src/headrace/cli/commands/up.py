@@ -115,6 +115,8 @@ class _Told:
             self._say_progress(display.progress(event), time.monotonic())
         elif self._live is not None and event.get("event") == "starting":
             pass  # the live line says so already
+        elif event.get("event") == "engine.failed":
+            display.say(sentence(event), error=True)  # the command ends with the error itself
         elif event.get("error"):
             display.say(f"{sentence(event)}: {display.error_text(event['error'])}", error=True)
         else:
