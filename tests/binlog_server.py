@@ -218,7 +218,7 @@ class Followed:
             )
         }
         # The client's text protocol prints six digits of a float; a time is text for us.
-        spelled = {"float": "`{0}` + 0e0", "time": "CAST(`{0}` AS CHAR)"}
+        spelled = {"float": "`{0}` * 1e0", "time": "CAST(`{0}` AS CHAR)"}
         chosen = [
             ("CAST(`{0}` AS CHAR)" if c.type == "string" else spelled.get(types[c.name][0], "`{0}`")).format(c.name)
             for c in relation.columns

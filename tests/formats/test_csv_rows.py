@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.formats.csv_rows import head, read
+from headrace.formats.json_rows import BadRow
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
 
@@ -110,6 +111,14 @@ def test_no_digit_is_lost(tmp_path: Path) -> None:
     assert read(path, COLUMNS[:3], "a").to_pylist() == [
         {"id": 2**63 - 1, "note": None, "price": Decimal("12345678901234567.001")}
     ]
+
+
+def test_a_cell_may_be_long(tmp_path: Path) -> None:
+    long, refused = "x" * 200_000, list[BadRow]()
+    path = write(tmp_path, f"id,note\n1,{long}\nx,b\n")
+    assert head(path, "a", 9) == {"id": ["1", "x"], "note": [long, "b"]}
+    assert read(path, COLUMNS[:2], "a", refused=refused).to_pylist() == [{"id": 1, "note": long}]
+    assert [row.number for row in refused] == [3]
 
 
 def test_head_gives_columns_of_text(tmp_path: Path) -> None:

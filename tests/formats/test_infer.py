@@ -68,6 +68,19 @@ def test_mixed_types_are_refused_with_the_way_out() -> None:
     assert caught.value.next == "declare it: columns: {a: TYPE}"
 
 
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    deep: object = 1
+    for _ in range(64):
+        deep = {"a": deep}
+    assert types({"v": deep})["v"].endswith("<a:bigint" + ">" * 64)
+    with pytest.raises(HeadraceError) as caught:
+        types({"v": [deep]})
+    assert caught.value.code == "source.row"
+    assert (
+        caught.value.what == "the type of column 'v' of 't' cannot be inferred: it has values nested more than 64 deep"
+    )
+
+
 def test_csv_text_shows_its_types() -> None:
     relation = inferred_from_text(
         "t",
@@ -80,13 +93,14 @@ def test_csv_text_shows_its_types() -> None:
             "at": ["2024-01-01", "2024-01-01T10:00:00+02:00"],
             "odd": ["1", "a"],
             "blank": ["", ""],
+            "long": ["9" * 5000],
         },
         ("n",),
     )
     assert relation.key == ("n",)
     assert relation.columns[0] == Column("n", "bigint", nullable=False)
     assert [column.type for column in relation.columns] == [
-        *("bigint", "string", "double", "boolean", "date", "timestamp", "string", "string")
+        *("bigint", "string", "double", "boolean", "date", "timestamp", "string", "string", "string")
     ]
 
 

@@ -227,12 +227,25 @@ def test_intervals_are_iso_8601(type_text: str, text: str, value: Any, shown_as:
         ("interval", "P", "P1Y2M"),
         ("interval", "P1DT", "P1Y2M"),
         ("interval", 5, "P1Y2M"),
+        ("interval day to second", "P200000000D", "too long"),
+        ("interval day to second", "P106751991DT14454.775808S", "too long"),
+        ("interval day to second", "-P106751991DT14454.000001S", "too long"),
+        ("interval year to month", {"_months": 3_000_000_000}, "too long"),
+        ("interval", {"_months": 0, "_days": -(2**31) - 1, "_microseconds": 0}, "too long"),
+        pytest.param("interval day to second", f"PT{'9' * 1_000_001}S", "digits", id="a million digits"),
     ],
 )
 def test_what_is_no_interval_is_refused(type_text: str, given: Any, why: str) -> None:
     with pytest.raises(ColumnRefused) as caught:
         column([given], to_arrow(type_text))
     assert why in caught.value.bad[0][1]
+
+
+def test_the_longest_intervals_are_taken() -> None:
+    times = column(["P106751991DT14454.775807S", "-P106751991DT14454S"], to_arrow("interval day to second"))
+    assert times.cast(pa.int64()).to_pylist() == [2**63 - 1, -9_223_372_036_854_000_000]
+    months = column(["P178956970Y7M", "-P178956970Y8M"], to_arrow("interval year to month"))
+    assert months.to_pylist() == [{"_months": 2**31 - 1}, {"_months": -(2**31)}]
 
 
 def test_every_bad_row_is_named_once() -> None:
@@ -257,6 +270,11 @@ def test_numbers_wider_than_a_double_survive() -> None:
 def test_what_is_not_json_is_a_value_error(text: bytes, exact: bool) -> None:
     with pytest.raises(ValueError):
         parse(text, exact)
+
+
+def test_an_exponent_beyond_all_limits_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="the exponent of a number is beyond all limits"):
+        parse(b'{"v": 1e1000000000000000000}', exact=True)
 
 
 LINES = (Column("id", "bigint", nullable=False), Column("note", "string"))

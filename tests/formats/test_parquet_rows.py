@@ -101,6 +101,15 @@ def test_other_columns(tmp_path: Path) -> None:
     assert caught.value.code == "source.file"
 
 
+def test_a_file_whose_pages_are_damaged(tmp_path: Path) -> None:
+    path = write(tmp_path, pa.array(range(1000)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + b"\xff" * 64 + whole[68:])
+    with pytest.raises(HeadraceError) as caught:
+        read(path, (Column("v", "bigint"),), "in/a.parquet")
+    assert (caught.value.code, caught.value.where) == ("source.file", "in/a.parquet")
+
+
 def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1 but not really")

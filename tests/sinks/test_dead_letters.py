@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hook_sinks import Hooks, begun, changed, sales
+from hook_sinks import Hooks, begun, caught, changed, sales
 
 from alert_receivers import HookReceiver, MailServer
 from headrace.model.errors import HeadraceError
@@ -96,3 +97,29 @@ def test_a_mail_is_sent_again_to_those_who_lack_it(tmp_path: Path) -> None:
         sink.ready()
         assert [mail.to for mail in server.mails] == [("ann@b.test",), ("bob@b.test",)]
         sink.close()
+
+
+def test_what_a_mail_gathered_is_no_request_and_holds_up_none(
+    sinks: Hooks, receiver: HookReceiver, tmp_path: Path
+) -> None:
+    """The sink's file names another type now."""
+    some = sales()
+    with MailServer() as server:
+        options = {"host": "127.0.0.1", "port": server.port, "from": "a@b.test", "to": "ann@b.test"}
+        mail = MailSink("alerts", options, {}, base=tmp_path)
+        mail.open()
+        begun(mail, some)
+        server.answers += ["451 try later"] * 9
+        for commit in (2, 3, 4):
+            caught(mail, some, commit, ((commit, "a"), 1))
+        server.answers.clear()
+        server.answers += ["250 taken", *["451 try later"] * 9]
+        while not server.mails:  # the first alone; then the other two, as one
+            with suppress(HeadraceError):
+                mail.ready()
+        mail.close()
+    sink = sinks.opened()
+    (letter,) = DeadLetters(tmp_path).ls("alerts")
+    assert (letter.rows, letter.commit, "of another type" in letter.reason) == (2, 4, True)
+    changed(sink, some, 5, ((5, "b"), 1))
+    assert [request.told["commit"] for request in receiver.requests] == [5]

@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hook_sinks import WHERE, begun, caught, changed, sales, until_taken
+from hook_sinks import KEY, NOTE, WHERE, begun, caught, changed, sales, until_taken
+from sink_histories import delivery, view
 
 from alert_receivers import HANG_UP, MailServer, certified
 from headrace.model.errors import HeadraceError
@@ -220,6 +221,53 @@ def test_only_who_lacks_a_mail_gets_it_again(sinks: Sinks, server: MailServer) -
     assert [mail.to for mail in server.mails] == [("ann@example.com",), ("bob@example.com",)]
     assert len({mail.message["Message-ID"] for mail in server.mails}) == 1
     assert sink.quarantined == {"sales": 1}
+
+
+def test_nobody_is_left_out_when_a_server_ends_at_one_of_them(sinks: Sinks, server: MailServer) -> None:
+    some = sales()
+    everybody = ("ann@example.com", "bob@example.com", "cid@example.com")
+    sink = begun(sinks.opened(to=list(everybody)), some)
+    server.refuses = {"bob@example.com": "421 too busy"}
+    error = caught(sink, some, 2, ((1, "a"), 1))
+    assert error.code == "sink.refused" and "bob@example.com: 421 too busy" in error.why
+    assert server.mails == []
+    server.refuses = {}
+    until_taken(sink)
+    assert [mail.to for mail in server.mails] == [everybody]
+
+
+def test_rows_older_than_their_template_go_all_the_same(sinks: Sinks, server: MailServer) -> None:
+    """It names a column that the view has since it was edited."""
+    some = sales()
+    sink = begun(sinks.opened(subject="{note}"), some)
+    server.answers.append("451 try later")
+    caught(sink, some, 2, ((1, "a"), 1))
+    sink.close()
+    sinks.opened(subject="{note}{more}", body="{id}: {more}.")
+    assert [(mail.message["Subject"], mail.text) for mail in server.mails] == [("a", "1: .\n")]
+
+
+def test_one_mail_tells_rows_from_before_and_after_an_edit(sinks: Sinks, server: MailServer) -> None:
+    some = sales()
+    sink = begun(sinks.opened(), some)
+    server.answers += ["451 try later"] * 9
+    caught(sink, some, 2, ((1, "a"), 1))
+    caught(sink, some, 3, ((2, "b"), 1))
+    wider = view("sales", [KEY, NOTE, ("more", *NOTE[1:])], ("id",), version=2)
+    with pytest.raises(HeadraceError):
+        sink.write(delivery(4, [wider], replacements={"sales": wider.whole()}))
+    caught(sink, wider, 5, ((3, "c", "new"), 1))
+    server.answers.clear()
+    until_taken(sink, 20)
+    assert server.mails[1].text.splitlines() == [
+        "sales at commit 5: 2 rows entered",
+        "",
+        "entered:",
+        "id  note  more",
+        "--  ----  ----",
+        "2   b",
+        "3   c     new",
+    ]
 
 
 def test_more_than_may_be_sent_comes_later_as_one(

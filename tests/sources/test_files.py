@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -260,6 +263,55 @@ def test_a_bad_file_that_is_taken_away_lets_the_others_pass(tmp_path: Path) -> N
     assert follower.refusal().code == "source.file"
     (folder / "a.parquet").unlink()
     assert follower.take_in_the_end(1, "source.file") == [[{"id": 1}]]
+
+
+@pytest.mark.parametrize(("name", "text"), [("b.jsonl", '{"id":2}\n'), ("b.csv", "id\n2\n")])
+def test_what_the_system_has_against_a_file_is_told_with_its_path(
+    tmp_path: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder takes the file's place once it is known that there is one."""
+    monkeypatch.setattr("headrace.sources.connectors.files.connector.BATCH_ROWS", 1)
+    path = tmp_path / "in" / name
+    path.parent.mkdir()
+    (path.parent / "a.jsonl").write_text(lines({"id": 1}))
+    path.write_text(text)
+    follower = Follower(tmp_path, columns={"id": "bigint"})
+    assert follower.take() == [[{"id": 1}]]
+    path.unlink()
+    path.mkdir()
+    error = follower.refusal()
+    assert (error.code, error.what, error.where) == ("source.file", f"{name} cannot be read now", str(path))
+    assert error.why == "Is a directory"
+    path.rmdir()
+    path.write_text(text)
+    assert follower.take_in_the_end(1, "source.file") == [[{"id": 2}]]
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Rights keep others out, but not root."""
+    before = os.geteuid()
+    os.seteuid(before or pwd.getpwnam("nobody").pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_a_file_that_may_not_be_read_is_tried_again_though_it_stays_as_it_is() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # in a folder that all may pass through
+        Path(made).chmod(0o755)
+        follower = Follower(Path(made), columns={"id": "bigint"})
+        path = Path(made) / "in" / "b.jsonl"
+        path.with_name("a.jsonl").write_text(lines({"id": 1}))
+        follower.take()
+        path.write_text(lines({"id": 2}))
+        path.chmod(0)
+        with as_nobody():
+            error = follower.refusal()
+        assert (error.code, error.where, error.why) == ("source.file", str(path), "Permission denied")
+        path.chmod(0o600)
+        assert follower.take_in_the_end(1, "source.file") == [[{"id": 2}]]
 
 
 @pytest.mark.parametrize(

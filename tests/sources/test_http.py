@@ -179,6 +179,69 @@ def test_a_bad_request_does_not_harm_its_neighbours(start: Start) -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "row", "what"),
+    [
+        ("spans", b'{"length": "P200000000D"}', "column 'length' (interval day to second) 'P200000000D' is too long"),
+        (
+            "spans",
+            b'{"months": {"_months": 3000000000}}',
+            "column 'months' (interval year to month) {'_months': 3000000000} is too long",
+        ),
+        pytest.param(
+            "clicks",
+            b'{"page": ' + b"[" * 1010 + b"]" * 1010 + b"}",
+            "column 'page' (string) must be text, not array ",
+            id="arrays",
+        ),
+        pytest.param(
+            "events",
+            b'{"a": ' * 500 + b"1" + b"}" * 500,
+            "the type of column 'a' of 'events' cannot be inferred: it has values nested more than 64 deep",
+            id="objects",
+        ),
+    ],
+)
+def test_no_value_ends_the_source_for_all(start: Start, table: str, row: bytes, what: str) -> None:
+    spans = {"columns": {"length": "interval day to second", "months": "interval year to month"}}
+    shop = start(tables={**TABLES, "spans": spans})
+    body = b'{"changes": [{"table": "%s", "row": %s}]}' % (table.encode(), row)
+    answer = shop.client.post("/transactions", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "source.row")
+    assert answer.json()["what"].startswith(what)
+    assert shop.push(insert("clicks", {"n": 1})).json() == {"commit": 1}
+
+
+def test_what_no_rule_foresees_is_told_to_who_sent_it_alone(start: Start) -> None:
+    """A column's name that is no Unicode: Arrow does not take it."""
+    shop = start()
+    shop.engine.pause()
+    odd, good = shop.source.push([insert("events", {"\ud800": 1}), insert("events", {"n": 1})])
+    shop.engine.paused.clear()
+    assert good.result(10) == 1
+    error = odd.exception(10)
+    assert isinstance(error, HeadraceError)
+    assert (error.code, error.where) == ("source.row", "table 'events', change 1")
+    assert error.what.startswith("the rows from here on cannot be taken: ")
+    assert shop.source.relations()[2].columns == (Column("n", "bigint"),)
+
+
+def test_a_fault_of_nobody_is_told_to_all(tmp_path: Path) -> None:
+    """The columns that a push shows cannot be kept."""
+    (tmp_path / ".headrace").mkdir()
+    (tmp_path / ".headrace" / "schemas").write_text("a file, where a folder should be")
+    source = HttpSource("shop", {"listen": False, "tables": TABLES}, base=tmp_path)
+    source.start(frozenset(), None)
+    waiting = source.push([insert("events", {"n": 1}), insert("clicks", {"n": 1})])
+    with pytest.raises(FileExistsError):
+        source.poll(0)
+    for future in waiting:
+        error = future.exception(0)
+        assert isinstance(error, HeadraceError)
+        assert error.code == "log.failed"
+    source.close()
+
+
+@pytest.mark.parametrize(
     ("body", "what"),
     [
         (b"{", "the body is not JSON"),

@@ -306,6 +306,44 @@ def test_an_idle_server_is_heard_and_a_dead_one_is_told(server_kind: type[Mysqld
             one.close()
 
 
+def test_a_number_that_another_table_has_after_a_restart_is_read_as_that_table(server_kind: type[Mysqld]) -> None:
+    """The server numbers its tables anew when it starts; the file of its log that it left says nothing of it."""
+    with server_kind() as server:
+        server.sql("CREATE DATABASE d")
+        one = Followed(server, "d")
+        try:
+            one.run("CREATE TABLE a (id int PRIMARY KEY, v varchar(9))")
+            one.run("CREATE TABLE b (x bigint PRIMARY KEY, y date, z text)")
+            one.begin("a", "b")
+            one.source.close()
+            for number in range(30):  # a flush gives it another number each time
+                one.run(f"INSERT INTO a VALUES ({number}, 'a')", "FLUSH LOCAL TABLES")
+            before = table_numbers(one, "a")
+            assert len(before) > 20
+            one.client.close()
+            server.stop()
+            server.start()
+            one.client = server.connect("d")
+            number = 0
+            while not before & table_numbers(one, "b"):
+                assert number < 200
+                number += 1
+                other = ["SELECT id FROM a"] if number % 3 == 0 else []  # takes a number, too: now even, now odd ones
+                one.run(f"INSERT INTO b VALUES ({number}, '2025-01-31', 'b')", *other, "FLUSH LOCAL TABLES")
+            one.restarts()
+            one.catches_up()
+            one.is_same()
+            assert one.copied_anew() == []
+        finally:
+            one.close()
+
+
+def table_numbers(followed: Followed, table: str) -> set[str]:
+    """By which the last file of the server's log calls a table."""
+    found = followed.run(f"SHOW BINLOG EVENTS IN '{followed.end().partition(':')[0]}'")
+    return {row[5].split()[1] for row in found if row[5].endswith(f"({followed.database}.{table})")}
+
+
 def test_rows_are_counted_as_a_client_counts_them(followed: Followed) -> None:
     """The judge itself: a difference in one float's sign or one copy of a row is seen."""
     assert counted([(0.0,)]) != counted([(-0.0,)])

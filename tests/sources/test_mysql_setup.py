@@ -293,6 +293,24 @@ def test_the_copy_as_mysql_makes_it_joins_too(table: Followed, monkeypatch: pyte
     table.does("INSERT INTO t VALUES (3)")
 
 
+def test_a_copy_holds_up_no_writer_behind_a_long_lock(table: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the server waits to lock all tables for the copy, nobody may write to any of them."""
+    from headrace.sources.connectors.mysql import snapshot  # after the module has found its library
+
+    monkeypatch.setattr(snapshot, "_of_mariadb", snapshot._behind_a_lock)
+    monkeypatch.setattr(snapshot, "LOCK_WAIT_S", 1)
+    table.run("CREATE TABLE other (id int PRIMARY KEY)")
+    with table.server.connect(table.database) as holder, holder.cursor() as cursor:
+        cursor.execute("LOCK TABLES other WRITE")
+        began = time.monotonic()
+        error = fails("source.setup", table.source.start, frozenset({"t"}), None)
+        assert time.monotonic() - began < 30
+        assert "LOCK TABLES" in error.why and "SHOW FULL PROCESSLIST" in error.next
+        table.run("INSERT INTO t VALUES (3)")
+    table.begin("t")
+    table.is_same()
+
+
 def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("No module named 'pymysql'", name="pymysql")

@@ -263,6 +263,17 @@ def test_ranges_enums_domains_json_and_hstore_come_as_text(shop: Shop) -> None:
     assert restored[0][0] == "empty"
 
 
+def test_arrays_that_are_printed_without_commas_come_as_text(shop: Shop) -> None:
+    """A type says what stands between its values in an array; of boxes it is a semicolon."""
+    shop.run("CREATE DOMAIN crate AS box; CREATE TABLE t (id int PRIMARY KEY, bs box[], cs crate[], ps point[])")
+    shop.run("INSERT INTO t VALUES (1, '{(1,1),(0,0);(3,3),(2,2)}', '{(1,1),(0,0)}', '{\"(1,2)\",\"(3,4)\"}')")
+    one = Followed(shop, "t")
+    types = [column.type for column in one.replica.relations["t"].columns]
+    assert types == ["int", "string", "string", "array<string>"]
+    one.does("INSERT INTO t VALUES (2, '{}', NULL, '{}')", "UPDATE t SET bs = bs || '(5,5),(4,4)'::box WHERE id = 1")
+    assert "{(1,1),(0,0);(3,3),(2,2);(5,5),(4,4)}" in [row[1] for row in one.replica.contents("t")]
+
+
 def test_a_renamed_label_of_an_enum_reaches_the_rows_that_have_it(shop: Shop) -> None:
     shop.run("CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TABLE t (id int PRIMARY KEY, m mood, ms mood[])")
     shop.run("INSERT INTO t VALUES (1, 'sad', '{sad,ok}'), (2, 'ok', NULL)")

@@ -24,6 +24,7 @@ from headrace.model.schema import Column
 BLOCK_BYTES = 16 << 20  # read and typed at a time; a single row must fit into it
 SIFTED_ROWS = 10_000  # at a time, of a file with bad rows
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+csv.field_size_limit(BLOCK_BYTES)  # a cell may be as long as a row
 
 
 def read(

@@ -21,6 +21,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation
 
 SAMPLE_ROWS = 10_000  # rows that an inference looks at
+NESTED_MAX = 64  # arrays and objects within each other: whoever reads the type that they show does so by recursion
 RESERVED = frozenset({"_t", "_op", "_unchanged", "_w", "_i"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_NULL = re.compile(r"\s+not\s+null\s*$", re.IGNORECASE)
@@ -165,8 +166,10 @@ def _relation(name: str, types: Mapping[str, pa.DataType], key: Sequence[str], w
     return checked(Relation(name, tuple(columns), tuple(key)), where)
 
 
-def _type(value: Any) -> pa.DataType:
+def _type(value: Any, depth: int = 0) -> pa.DataType:
     """The narrowest type of one JSON value; null() for null and for what is empty."""
+    if depth > NESTED_MAX:
+        raise ValueError(f"values nested more than {NESTED_MAX} deep")
     if value is None:
         return pa.null()
     if isinstance(value, bool):
@@ -178,9 +181,9 @@ def _type(value: Any) -> pa.DataType:
     if isinstance(value, str):
         return _spelled(value)
     if isinstance(value, dict):
-        return pa.struct([pa.field(name, _type(inner)) for name, inner in value.items()])
+        return pa.struct([pa.field(name, _type(inner, depth + 1)) for name, inner in value.items()])
     if isinstance(value, list | tuple):
-        return pa.list_(functools.reduce(_merge, map(_type, value), pa.null()))
+        return pa.list_(functools.reduce(_merge, (_type(inner, depth + 1) for inner in value), pa.null()))
     if isinstance(value, dt.datetime):
         return _INSTANT
     if isinstance(value, dt.date):
@@ -206,7 +209,9 @@ def _spelled(text: str) -> pa.DataType:
 def _text_type(text: str) -> pa.DataType:
     """The type that a CSV cell looks like."""
     if _WHOLE.fullmatch(text):
-        return pa.int64() if -(1 << 63) <= int(text) < 1 << 63 else _HUGE if len(text) <= 38 else pa.string()
+        if len(text) > 38:
+            return pa.string()
+        return pa.int64() if -(1 << 63) <= int(text) < 1 << 63 else _HUGE
     if _NUMBER.fullmatch(text):
         return pa.float64()
     return pa.bool_() if text.lower() in ("true", "false") else _spelled(text)

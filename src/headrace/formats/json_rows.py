@@ -71,6 +71,8 @@ def parse(data: bytes, exact: bool) -> Any:
         return json.loads(data.decode(), parse_float=decimal.Decimal, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
+    except decimal.InvalidOperation:
+        raise ValueError("the exponent of a number is beyond all limits") from None
 
 
 def to_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list[pa.Array]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ def read(path: Path, columns: Sequence[Column], name: str, refused: list[BadRow]
     ``HeadraceError``: source.row (where = ``name: row N``), source.file. With ``refused`` bad rows go there as JSON
     objects, at most ``REFUSED_MAX`` of them, and the others are read.
     """
-    table = _open(path, name).read()
+    with _readable(name):
+        table = parquet.ParquetFile(path).read()
     names = [column.name for column in columns]
     for found in table.column_names:
         if found not in names:
@@ -71,7 +73,9 @@ def _json(row: pa.Table) -> bytes:
 def columns_of(path: Path, name: str) -> tuple[Column, ...]:
     """The file's columns, from its footer."""
     found = []
-    for field in _open(path, name).schema_arrow:
+    with _readable(name):
+        fields = parquet.ParquetFile(path).schema_arrow
+    for field in fields:
         try:
             found.append(Column(field.name, from_arrow(field.type)))
         except HeadraceError as error:
@@ -81,10 +85,14 @@ def columns_of(path: Path, name: str) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _open(path: Path, name: str) -> parquet.ParquetFile:
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """What is wrong with the file is told; what the system refuses, which has a number then, passes as it is."""
     try:
-        return parquet.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
         raise HeadraceError(
             "source.file", "the file is not readable as Parquet", where=name, why=str(error), next="write it again"
         ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 
 # Parts may have signs of their own, as in Spark; the sign before all turns each.
 _TEXT = re.compile(
@@ -37,8 +36,8 @@ def parts(text: str) -> tuple[int, int, int]:
         raise ValueError("must be an interval such as P1Y2M, P3DT4H or PT0.5S")
     sign = -1 if found[1] == "-" else 1
     years, months, weeks, days, hours, minutes = (int(found[i] or 0) for i in range(2, 8))
-    seconds = int(Decimal(found[8] or 0) * _SECOND)
-    time = hours * _HOUR + minutes * _MINUTE + seconds
+    seconds, _, fraction = (found[8] or "0").partition(".")
+    time = hours * _HOUR + minutes * _MINUTE + int(seconds + fraction.ljust(6, "0"))
     return sign * (years * 12 + months), sign * (weeks * 7 + days), sign * time
 
 

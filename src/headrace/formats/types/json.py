@@ -177,7 +177,10 @@ def _within(array: pa.Array, integer: pa.DataType, bounds: tuple[int, int]) -> p
 
 def shown(value: Any) -> str:
     """A value in an error: short, as JSON spells it where that is another way than Python's."""
-    text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+    try:
+        text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+    except RecursionError:  # Python spells what is nested by recursion
+        return "..."
     text = f"'{text}'" if isinstance(value, str) else text
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -296,15 +299,18 @@ def _date(value: Any) -> dt.date:
 
 
 def _duration(value: Any) -> dt.timedelta:
-    if isinstance(value, dt.timedelta):
-        return value
-    months, days, microseconds = _interval(value)
-    if months:
-        raise ValueError(f"must be an interval without months, not {shown(value)}")
-    try:
-        return dt.timedelta(days=days, microseconds=microseconds)
-    except OverflowError:
-        raise ValueError(f"{shown(value)} is too long") from None
+    length: dt.timedelta = value
+    if not isinstance(value, dt.timedelta):
+        months, days, microseconds = _interval(value)
+        if months:
+            raise ValueError(f"must be an interval without months, not {shown(value)}")
+        try:
+            length = dt.timedelta(days=days, microseconds=microseconds)
+        except OverflowError:
+            length = dt.timedelta.max
+    if not _LONGEST[0] <= length <= _LONGEST[1]:
+        raise ValueError(f"{shown(value)} is too long")
+    return length
 
 
 def _year_month(value: Any) -> dict[str, int]:
@@ -320,15 +326,16 @@ def _calendar(value: Any) -> dict[str, int]:
 
 def _interval(value: Any) -> tuple[int, int, int]:
     """(months, days, microseconds) of a text, or of what Arrow has of an interval with months."""
+    parts = None
     if isinstance(value, dict) and value.keys() <= {MONTHS, DAYS, MICROSECONDS}:
         parts = (value.get(MONTHS, 0), value.get(DAYS, 0), value.get(MICROSECONDS, 0))
-        if all(type(part) is int for part in parts):
-            return parts
-    if not isinstance(value, str):
+    elif isinstance(value, str):
+        parts = intervals.parts(value)
+    if parts is None or not all(type(part) is int for part in parts):
         raise _not(value, "an interval such as 'P1Y2M' or 'P3DT4H'")
-    parts = intervals.parts(value)
-    if max(map(abs, parts[:2])) >= 2**31 or abs(parts[2]) >= 2**63:
-        raise ValueError(f"{shown(value)} is too long")
+    for part, limit in zip(parts, (1 << 31, 1 << 31, 1 << 63), strict=True):
+        if not -limit <= part < limit:
+            raise ValueError(f"{shown(value)} is too long")
     return parts
 
 
@@ -436,6 +443,8 @@ def nearest(name: str, known: Sequence[str]) -> str:
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _DAYS = (1 - _EPOCH, dt.date.max.toordinal() - _EPOCH)
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
+# Of 64 bits of microseconds; Arrow turns the seconds of a timedelta, which are rounded down, into them first.
+_LONGEST = (dt.timedelta(seconds=-((1 << 63) // 1_000_000)), dt.timedelta(microseconds=(1 << 63) - 1))
 _PLAIN: dict[pa.DataType, Exact] = {
     pa.bool_(): _boolean,
     pa.string(): _string,

@@ -122,7 +122,7 @@ def _grids(rows: list[_Row]) -> Iterator[tuple[str, list[str], list[list[str]]]]
     for event in FIELDS.values():
         some = [row for row in rows if row.event == event]
         if some:
-            names = list(some[0].row)
+            names = list(dict.fromkeys(name for row in some for name in row.row))  # more, where the view was edited
             yield (
                 event,
                 [_line(name, CELL_MAX) for name in names],
@@ -131,6 +131,8 @@ def _grids(rows: list[_Row]) -> Iterator[tuple[str, list[str], list[list[str]]]]
 
 
 def _cell(row: _Row, name: str) -> str:
+    if name not in row.row:
+        return ""
     after = _line(_text(row.row[name]), CELL_MAX)
     if row.before is None or row.before[name] == row.row[name]:
         return after

@@ -103,7 +103,8 @@ class MailSink(AlertSink):
                 session = self._session or self._connect()
                 return dict(session.sendmail(self._options.sender.addr_spec, to, mail))
             except smtplib.SMTPRecipientsRefused as error:
-                return dict(error.recipients)
+                # Nobody has the mail: with an answer of 421 others were taken before it, or not asked any more.
+                return {each: error.recipients.get(each, (ENDED, b"the server ended before the mail")) for each in to}
             except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
                 self._disconnect()
                 if not (reused and error.smtp_code == ENDED):

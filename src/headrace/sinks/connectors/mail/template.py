@@ -44,4 +44,5 @@ class Template:
         return any(name not in OF_LETTER for name in self.names)
 
     def filled(self, values: Mapping[str, str]) -> str:
-        return "".join(text + ("" if name is None else values[name]) for text, name in self.parts)
+        """Nothing stands for a name without a value: rows that wait may be older than the template."""
+        return "".join(text + ("" if name is None else values.get(name, "")) for text, name in self.parts)

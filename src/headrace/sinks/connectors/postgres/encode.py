@@ -17,6 +17,7 @@ from pyarrow import csv
 from headrace.formats.types.arrow import MONTHS, YEAR_MONTH
 
 CHUNK_ROWS = 65_536
+CHUNK_BYTES = 64 << 20  # of columns: what is printed of them stays far below the 2 GiB that an array of text may have
 _HEX = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], dtype=np.uint8)
 _CONTROL = "[\x00-\x1f]"
 _PRINTED_BY_CSV = (
@@ -33,8 +34,7 @@ _PRINTED_BY_CSV = (
 def csv_chunks(table: pa.Table) -> Iterator[bytes]:
     """CSV without header: NULL is nothing at all, text always stands in quotes."""
     options = csv.WriteOptions(include_header=False, batch_size=CHUNK_ROWS)
-    for start in range(0, table.num_rows, CHUNK_ROWS):
-        part = table.slice(start, CHUNK_ROWS)
+    for part in _parts(table):
         columns = [
             column if any(printed(column.type) for printed in _PRINTED_BY_CSV) else texts(column)
             for column in (whole(part.column(i)) for i in range(part.num_columns))
@@ -42,6 +42,17 @@ def csv_chunks(table: pa.Table) -> Iterator[bytes]:
         out = pa.BufferOutputStream()
         csv.write_csv(pa.table(columns, names=[str(i) for i in range(len(columns))]), out, options)
         yield out.getvalue().to_pybytes()
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    """At most ``CHUNK_ROWS`` and ``CHUNK_BYTES`` each; but a single row is never cut."""
+    start = 0
+    while start < table.num_rows:
+        part = table.slice(start, CHUNK_ROWS)
+        while part.nbytes > CHUNK_BYTES and part.num_rows > 1:
+            part = part.slice(0, part.num_rows // 2)
+        yield part
+        start += part.num_rows
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
@@ -60,7 +71,7 @@ def texts(array: pa.Array) -> pa.Array:
     if pa.types.is_binary(kind):
         return _hex(array)
     if pa.types.is_duration(kind):
-        return pc.binary_join_element_wise(array.cast(pa.int64()).cast(pa.string()), pa.scalar(" microseconds"), "")
+        return _clock(array)
     if kind == YEAR_MONTH:
         months = pc.struct_field(array, MONTHS).cast(pa.string())  # null where the whole is
         return pc.binary_join_element_wise(months, pa.scalar(" months"), "")
@@ -87,6 +98,8 @@ def json_texts(array: pa.Array) -> pa.Array:
         text = pc.if_else(pc.is_finite(array), array.cast(pa.string()), _wrapped(_special(array), '"', '"'))
     elif pa.types.is_timestamp(kind):
         text = _wrapped(_replace(array.cast(pa.string()), " ", "T"), '"', '"')
+    elif pa.types.is_duration(kind):
+        text = _wrapped(array.cast(pa.int64()).cast(pa.string()), '"', ' microseconds"')
     else:
         text = _quoted(texts(array))
     return text.fill_null("null")
@@ -125,6 +138,20 @@ def _quoted(array: pa.Array) -> pa.Array:
         for code in range(0x20):
             text = _replace(text, chr(code), f"\\u{code:04x}")
     return _wrapped(text, '"', '"')
+
+
+def _clock(array: pa.Array) -> pa.Array:
+    """``-1:02:03.000004``: servers before 15 read no number of microseconds that has more than 32 bits."""
+    count = array.cast(pa.int64()).fill_null(0).to_numpy()
+    seconds, micros = np.divmod(np.abs(count).view(np.uint64), 1_000_000)  # unsigned: the least number has no opposite
+    minutes, second = np.divmod(seconds, 60)
+    hours, minute = np.divmod(minutes, 60)
+    hour, *rest = (pa.array(part).cast(pa.string()) for part in (hours, minute, second, micros))
+    padded = [pc.ascii_lpad(text, width, "0") for text, width in zip(rest, (2, 2, 6), strict=True)]
+    clock = pc.binary_join_element_wise(hour, *padded[:2], ":")
+    sign = pc.if_else(pa.array(count < 0), "-", "")
+    text = pc.binary_join_element_wise(sign, clock, pa.scalar("."), padded[2], "")
+    return pc.if_else(array.is_null(), pa.scalar(None, pa.string()), text)
 
 
 def _special(array: pa.Array) -> pa.Array:

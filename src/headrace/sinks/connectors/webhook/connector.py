@@ -55,7 +55,9 @@ class WebhookSink(AlertSink):
     def send(self, letter: Letter, outbox: Outbox) -> None:
         """One request. Also raises ``sink.gone``, ``config.secret``, ``config.invalid``."""
         to = address(self._options, self._where)
-        (body,) = outbox.bodies(letter)
+        body, *more = outbox.bodies(letter)
+        if more:
+            raise Refused("a sink of another type, before this one, made one letter of several messages")
         given = {
             **headers(self._options, self._where),
             **signed(keys(self._options.secret, self._where), letter.id, int(time.time()), body),

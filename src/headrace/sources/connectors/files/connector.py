@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,10 @@ BATCH_ROWS = 200_000  # a batch ends with the file that passes this; a file is n
 NOTHING_SENT = "nothing was sent again"
 
 
+class Unreadable(HeadraceError):
+    """What the system has against reading a file, and may not have the next time, though the file is the same."""
+
+
 class FilesSource(Source):
     """Files are read in the order of their names, later ones as they appear; a file that is still written is not."""
 
@@ -72,7 +77,8 @@ class FilesSource(Source):
     def relations(self) -> tuple[Relation, ...]:
         """The table; nothing while its columns are neither declared nor to be seen in a file.
 
-        Raises ``HeadraceError``: source.connect when there is no folder, source.row when the first file is bad.
+        Raises ``HeadraceError``: source.connect when there is no folder, source.row and source.file when the first
+        file is bad.
         """
         if self._relation is None:
             for file in self._folder.look():
@@ -246,10 +252,11 @@ class FilesSource(Source):
         self._unread = sum(not self._is_ready(file) for file in new)
         for file in files:
             if self._bad is not None and file.name == self._bad[0].name:
-                unchanged = (file.size, file.mtime_ns) == (self._bad[0].size, self._bad[0].mtime_ns)
+                same = (file.size, file.mtime_ns) == (self._bad[0].size, self._bad[0].mtime_ns)
+                in_vain = same and not isinstance(self._bad[1], Unreadable)
                 if self._progress.offset(file.name) == file.size:
                     self._bad = None  # as it was when it was read
-                elif unchanged or not self._is_ready(file):
+                elif in_vain or not self._is_ready(file):
                     break
             if self._is_ready(file):
                 self._ready.append(file)
@@ -269,7 +276,8 @@ class FilesSource(Source):
     def _end(self, file: Seen, offset: int | None) -> int:
         """Up to which byte the file can be read. Raises ``HeadraceError`` (source.file) when it was changed."""
         if file.format == "jsonl" and file.size >= (offset or 0):
-            return json_rows.complete_lines(file.path, offset or 0, file.size, file.stable)
+            with _told(file):
+                return json_rows.complete_lines(file.path, offset or 0, file.size, file.stable)
         if offset is None:
             return file.size
         raise HeadraceError(
@@ -302,12 +310,13 @@ class FilesSource(Source):
         def on_bytes(count: int) -> None:
             pace.done = before + count
 
-        if file.format == "jsonl":
-            table = json_rows.read_lines(file.path, columns, name, start, end, refused, on_bytes)
-        elif file.format == "csv":
-            table = csv_rows.read(file.path, columns, name, self.options.delimiter, refused, on_bytes)
-        else:
-            table = parquet_rows.read(file.path, columns, name, refused)
+        with _told(file):
+            if file.format == "jsonl":
+                table = json_rows.read_lines(file.path, columns, name, start, end, refused, on_bytes)
+            elif file.format == "csv":
+                table = csv_rows.read(file.path, columns, name, self.options.delimiter, refused, on_bytes)
+            else:
+                table = parquet_rows.read(file.path, columns, name, refused)
         if self.options.columns is None and self._kept.get(self.table, self._relation.key) is None:
             self._kept.keep([self._relation])
         return table
@@ -327,20 +336,40 @@ class FilesSource(Source):
         name, key = str(file.path), self.options.key
         if file.size == 0:
             return None
-        if file.format == "parquet":
-            columns = parquet_rows.columns_of(file.path, name)
-            made = tuple(Column(column.name, column.type, column.name not in key) for column in columns)
-            return self._final(checked(Relation(self.table, made, key), name))
-        if file.format == "csv":
-            texts = csv_rows.head(file.path, name, SAMPLE_ROWS, self.options.delimiter)
-            return self._final(inferred_from_text(self.table, texts, key, name)) if any(texts.values()) else None
-        rows = json_rows.head(file.path, name, SAMPLE_ROWS)
-        return self._final(inferred(self.table, rows, key, name)) if rows else None
+        with _told(file):
+            if file.format == "parquet":
+                columns = parquet_rows.columns_of(file.path, name)
+                made = tuple(Column(column.name, column.type, column.name not in key) for column in columns)
+                return self._final(checked(Relation(self.table, made, key), name))
+            if file.format == "csv":
+                texts = csv_rows.head(file.path, name, SAMPLE_ROWS, self.options.delimiter)
+                return self._final(inferred_from_text(self.table, texts, key, name)) if any(texts.values()) else None
+            rows = json_rows.head(file.path, name, SAMPLE_ROWS)
+            return self._final(inferred(self.table, rows, key, name)) if rows else None
 
     def _final(self, relation: Relation) -> Relation:
         """Files only insert; with a key a later row takes the place of an earlier one."""
         keyed = bool(relation.key)
         return Relation(relation.name, relation.columns, relation.key, updates=keyed, append_only=not keyed)
+
+
+@contextmanager
+def _told(file: Seen) -> Iterator[None]:
+    """What keeps a file from being read is told with its path; but a file that is gone keeps nothing up."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Unreadable(
+            "source.file", f"{file.name} cannot be read now", where=str(file.path), why=error.strerror or str(error),
+            next="let this user read it, or look at the disk; it is tried again",
+        ) from error  # fmt: skip
+    except (pa.ArrowException, csv.Error) as error:
+        raise HeadraceError(
+            "source.file", f"{file.name} cannot be read", where=str(file.path), why=str(error),
+            next="write it again, or take it away",
+        ) from error  # fmt: skip
 
 
 def _changes(table: pa.Table, ordinal: int, operation: int) -> pa.Table:

@@ -137,6 +137,14 @@ class HttpSource(Source):
     def poll(self, wait_s: float) -> TransactionBatch | None:
         """What was pushed: whole submissions, up to 5,000 transactions or about 200,000 rows (but at least one)."""
         taken = self.queue.take(wait_s, BATCH_TRANSACTIONS, BATCH_ROWS)
+        try:
+            return self._merged(taken)
+        except Exception as error:  # nobody is left without an answer
+            self._fail([submission for submission in taken if not submission.future.done()], _untaken(error))
+            raise
+
+    def _merged(self, taken: list[Submission]) -> TransactionBatch | None:
+        """All of it but what is refused, whose clients are told."""
         new, refused = self._settle(taken)
         tables: dict[int, str] = {}
         while True:
@@ -167,9 +175,7 @@ class HttpSource(Source):
     def reject(self, batch: TransactionBatch, error: Exception) -> None:
         """Tell every client of the batch that the log did not take it."""
         _, submissions = self._polled.pop(id(batch))
-        if not isinstance(error, HeadraceError):
-            error = HeadraceError("log.failed", "the log did not take the transactions", why=str(error))
-        self._fail(submissions, error)
+        self._fail(submissions, _untaken(error))
 
     def reread(self, refused: RefusedRow) -> dict[str, pa.Table]:
         lines = len([line for line in refused.payload.split(b"\n") if line.strip()]) > 1
@@ -480,3 +486,10 @@ class HttpSource(Source):
         for submission in submissions:
             self._forget(submission)
             submission.future.set_exception(error)
+
+
+def _untaken(error: Exception) -> HeadraceError:
+    """What the clients are told of an error that is none of theirs."""
+    if isinstance(error, HeadraceError):
+        return error
+    return HeadraceError("log.failed", "the log did not take the transactions", why=str(error))

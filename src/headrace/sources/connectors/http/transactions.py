@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ class Run:
 
 
 Transaction = list[Run]
+_Fault = tuple[int, Run, str, str]  # the transaction, its run, the place in that, and why it is not taken
 
 
 @dataclass(slots=True, eq=False)
@@ -180,20 +182,21 @@ def merge(
     tables: dict[int, str] = {}
     changes = {}
     for table, table_runs in runs.items():
+        faults: Iterable[_Fault] = ()
         try:
             changes[table] = _change_table(table_runs, relations[table], table in strict)
         except RowsRefused as refused:
-            ends = np.cumsum([len(run.rows) for _, run in table_runs])
-            for value in refused.bad:
-                at = int(np.searchsorted(ends, value.row, side="right"))
-                ordinal, run = table_runs[at]
-                if owners[ordinal] not in errors:
-                    offset = value.row - int(ends[at]) + len(run.rows)
-                    number = ordinal - owners.index(owners[ordinal]) + 1
-                    tables[owners[ordinal]] = run.table
-                    errors[owners[ordinal]] = _row_error(
-                        submissions[owners[ordinal]], number, run.table, run.place(offset), value.why
-                    )
+            faults = _misfits(table_runs, refused)
+        except Exception:  # which no rule foresees: who is not at fault is not to suffer from it
+            faults = list(_unforeseen(table_runs, owners, relations[table]))
+            if not faults:
+                raise
+        for ordinal, run, place, why in faults:
+            owner = owners[ordinal]
+            if owner not in errors:
+                number = ordinal - owners.index(owner) + 1
+                tables[owner] = run.table
+                errors[owner] = _row_error(submissions[owner], number, run.table, place, why)
     if errors:
         raise SubmissionsRefused(errors, tables)
     return changes
@@ -207,6 +210,25 @@ def _change_table(runs: list[tuple[int, Run]], relation: Relation, strict: bool)
     ]
     rows = runs[0][1].rows if len(runs) == 1 else [row for _, run in runs for row in run.rows]
     return change_table(rows, ordinals, np.repeat(np.array(codes, np.int8), lengths), relation)
+
+
+def _misfits(runs: list[tuple[int, Run]], refused: RowsRefused) -> Iterator[_Fault]:
+    ends = np.cumsum([len(run.rows) for _, run in runs])
+    for value in refused.bad:
+        at = int(np.searchsorted(ends, value.row, side="right"))
+        ordinal, run = runs[at]
+        yield ordinal, run, run.place(value.row - int(ends[at]) + len(run.rows)), value.why
+
+
+def _unforeseen(runs: list[tuple[int, Run]], owners: Sequence[int], relation: Relation) -> Iterator[_Fault]:
+    """The submissions of which no table can be made, each tried alone."""
+    for _, some in groupby(runs, key=lambda each: owners[each[0]]):
+        alone = list(some)
+        try:
+            _change_table(alone, relation, False)
+        except Exception as error:
+            ordinal, run = alone[0]
+            yield ordinal, run, run.place(0), f"the rows from here on cannot be taken: {error}"
 
 
 def _row_error(submission: Submission, number: int, table: str, place: str, what: str) -> HeadraceError:

@@ -32,6 +32,8 @@ from headrace.sources.connectors.mysql.introspect import SourceColumn
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _TEMPORAL = ("date", "datetime", "timestamp")
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
+_MEANT = {"''": "'", r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\0": "\0"}  # all that the catalogue escapes in a label
+_ESCAPED = re.compile("|".join(map(re.escape, _MEANT)))
 _DAY_US = 86_400_000_000
 _INT64_DIGITS = 18
 
@@ -79,7 +81,7 @@ def fits(column: SourceColumn, field: Field) -> bool:
 def selected(column: SourceColumn, name: str) -> str:
     """What a copy selects of the column, so that ``from_text`` finds all of it. ``name``: quoted."""
     if column.data_type == "float":
-        return f"{name} + 0e0"  # of a float the server prints six digits, of a double all
+        return f"{name} * 1e0"  # of a float the server prints six digits, of a double all; -0.0 stays
     return f"{name} + 0" if column.data_type == "bit" else name
 
 
@@ -362,7 +364,7 @@ def _time_text(microseconds: int, field: Field) -> str:
 
 @lru_cache(maxsize=1024)
 def _label_list(column_type: str) -> tuple[str, ...]:
-    return tuple(label.replace("''", "'") for label in _LABEL.findall(column_type))
+    return tuple(_ESCAPED.sub(lambda mark: _MEANT[mark[0]], label) for label in _LABEL.findall(column_type))
 
 
 def _arguments(column: SourceColumn) -> str:

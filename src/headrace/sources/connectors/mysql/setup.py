@@ -16,6 +16,7 @@ from headrace.sources.connectors.mysql.position import Place
 _AUTHENTICATION = (1045, 1698, 1251, 1820, 2059)
 _RIGHTS = (1044, 1142, 1143, 1227)
 _UNREACHED = (1040, 1049, 1053, 1130, 1203, 1927)
+_WAITED = 1205  # as long as a lock may be waited for
 
 Connection = pymysql.connections.Connection
 
@@ -58,6 +59,14 @@ def failure(error: BaseException, where: str) -> HeadraceError:
         )
     if code in _RIGHTS:
         return HeadraceError("source.rights", "the user lacks a right", where=where, why=why)
+    if code == _WAITED:
+        return HeadraceError(
+            "source.setup",
+            "the first copy does not get the lock that it needs for a moment",
+            where=where,
+            why="a long statement, or a session with LOCK TABLES, is in the way; for longer no writer is held up",
+            next="it is tried again by itself; SHOW FULL PROCESSLIST tells which it is: wait for it, or KILL it",
+        )
     if 1000 <= code < 2000 and code not in _UNREACHED:
         return HeadraceError("source.setup", "the server refuses a command", where=where, why=f"{code}: {why}")
     if "cryptography" in why:  # what the driver says when MySQL's way to check a password needs it

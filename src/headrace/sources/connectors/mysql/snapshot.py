@@ -22,6 +22,7 @@ from headrace.sources.connectors.mysql.introspect import SourceTable, quoted
 from headrace.sources.connectors.mysql.position import Place
 
 ROWS = 50_000  # read and converted at a time
+LOCK_WAIT_S = 10  # so long writers may be held up by a lock that waits for others
 _ALTERED = (1412, 1146, 1054)  # the table, or its columns, are not those that it had when the snapshot was opened
 
 
@@ -68,6 +69,7 @@ def _of_mariadb(connection: Any) -> Opened:
 
 
 def _behind_a_lock(connection: Any) -> Opened:
+    setup.rows(connection, f"SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")
     setup.rows(connection, "FLUSH TABLES WITH READ LOCK")
     try:
         setup.rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -75,6 +77,7 @@ def _behind_a_lock(connection: Any) -> Opened:
         gtids = setup.gtids_at(connection, place) if setup.is_mariadb(connection) else setup.gtids_executed(connection)
     finally:
         setup.rows(connection, "UNLOCK TABLES")
+    setup.rows(connection, "SET SESSION lock_wait_timeout = DEFAULT")  # the copy itself holds up nobody
     return Opened(connection, place, gtids)
 
 

@@ -232,9 +232,10 @@ class BinlogStream:
 
     def _take(self, event: Any) -> None:
         if isinstance(event, events.RotateEvent):
-            self._file = event.next_binlog
-            if event.timestamp:  # a new file, in which numbers of tables may begin anew; else only its name is told
+            if event.next_binlog != self._file:  # the server may have restarted, and numbers of tables begun anew
                 self._fields.clear()
+                self._reader.table_map.clear()  # type: ignore[union-attr]
+            self._file = event.next_binlog
             self._hear(Place.of(self._file, event.position))
             return
         if isinstance(event, TableMapEvent):

@@ -40,7 +40,7 @@ ORDER BY n.nspname, c.relname
 """
 
 # Domains are followed to their base type, arrays to their element type, in any nesting. 22 and 30 are the vector types
-# of the catalogue, which look like arrays but print otherwise.
+# of the catalogue, which look like arrays but print otherwise. Arrays that are printed without commas are text.
 _COLUMNS = """
 WITH RECURSIVE resolved AS (
     SELECT a.attrelid, a.attnum, a.atttypid AS type, a.atttypmod AS modifier, '' AS suffix
@@ -54,7 +54,8 @@ WITH RECURSIVE resolved AS (
     WHERE t.typtype = 'd' OR (t.typcategory = 'A' AND t.typlen = -1 AND t.typelem <> 0 AND t.oid NOT IN (22, 30))
 )
 SELECT a.attrelid AS oid, a.attname AS name, a.atttypid AS type_oid, a.atttypmod AS modifier, a.attnotnull AS not_null,
-       format_type(r.type, r.modifier) || r.suffix AS type
+       CASE WHEN r.suffix <> '' AND t.typdelim <> ',' THEN 'text'
+            ELSE format_type(r.type, r.modifier) || r.suffix END AS type
 FROM resolved r
 JOIN pg_type t ON t.oid = r.type
 JOIN pg_attribute a ON a.attrelid = r.attrelid AND a.attnum = r.attnum
