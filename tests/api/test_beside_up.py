@@ -30,6 +30,8 @@ from pydantic import TypeAdapter
 from headrace.api.shapes import reads
 from headrace.api.shapes.lineage import ColumnLineage, Lineage
 from headrace.engine.session import YIELDING
+from headrace.governance.access import Access
+from headrace.governance.roles import Role
 
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -374,3 +376,28 @@ def test_what_is_kept_aside_is_told_corrected_and_dropped(running: Running) -> N
             ("quarantine_drop", "begun"), ("quarantine_drop", "done"),
         ]  # fmt: skip
         assert client.get("/top").json()["rows"] >= commit - 1 and client.get("/views").status_code == 200
+
+
+def test_an_error_names_to_a_limited_token_nothing_that_it_does_not_reach(running: Running) -> None:
+    """Of a source that is not there, of a view that was refused, of views in a circle; the owner is told all."""
+    for name, text in (
+        ("near", "SELECT id FROM customer"),
+        ("ring", "SELECT id FROM rong"),
+        ("rong", "SELECT id FROM ring"),
+    ):
+        (running.folder / f"views/{name}.sql").write_text(text)
+    access = Access(running.folder / ".headrace")
+    limited = access.tokens.create("limited", Role.VIEWER, ["near", "ring"])[1]
+    access.close()
+    reaches = "this token reaches: near, ring"
+    with running.client() as owner, running.client() as client:
+        owner.post("/apply").raise_for_status()
+        client.headers["Authorization"] = f"Bearer {limited}"
+        for asked, code, known in (
+            ({"token": "x:1", "view": "near"}, "wait.token", "shop"),
+            ({"token": 0, "view": "near"}, "sql.unknown_relation", "customers"),
+            ({"token": 0, "view": "ring"}, "view.cycle", "rong"),
+        ):
+            told, kept = (each.post("/wait", json=asked).json() for each in (owner, client))
+            assert told["code"] == kept["code"] == code and known in str(told), told
+            assert (kept["why"], kept["next"]) == ("", reaches) and known not in str(kept), kept

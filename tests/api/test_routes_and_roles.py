@@ -189,6 +189,32 @@ def test_no_answer_tells_a_limited_token_a_name_that_it_does_not_reach(served: S
         assert whole["failing"] == known["failing"][1:]
 
 
+def test_a_request_that_is_kept_whole_is_for_who_reaches_every_table(served: Site, published: Published) -> None:
+    """Its body names other tables than the one that it is filed under; a row of that table is for who reaches this."""
+    body = b'{"tables": {"orders": {"insert": [{"id": "x"}]}, "salaries": {"insert": [{"name": "Ann", "pay": 9}]}}}'
+    rows = [RefusedRow("orders", "", "no", body, "request"), RefusedRow("orders", "line 7", "no", b"{}", "json")]
+    whole, row = (f"shop:{number}" for number in published.catalog.keep_refused("shop", rows, 1))
+    limited = served.tokens.create("clerk", Role.EDITOR, ["orders"])[1]
+    raised = served.tokens.create("settler", Role.VIEWER, raised=[(Role.EDITOR, "orders")])[1]
+    settling = [("POST", "replay", {}), ("POST", "fix", {"row": {"tables": {"salaries": {"delete": [{"name": "Ann"}]}}}}),
+                ("DELETE", "", None)]  # fmt: skip
+    for token, shown, settled in (
+        (limited, {row}, {row}),
+        (raised, {whole, row}, {row}),
+        (None, {whole, row}, {whole, row}),
+    ):
+        with served.client(token) as client:
+            listed = client.get("/api/quarantine")
+            assert {whole, row} & {entry["id"] for entry in listed.json()} == shown
+            assert listed.headers["x-headrace-more"] == "false" and ("salaries" in listed.text) == (whole in shown)
+            for id in (whole, row):
+                for method, how, json in settling:
+                    before = len(served.verbs.calls)
+                    asked = client.request(method, f"/api/quarantine/{id}/{how}".rstrip("/"), json=json)
+                    expected = (200, "") if id in settled else (404, "quarantine.unknown")
+                    assert said(asked) == expected and len(served.verbs.calls) == before + (id in settled), (id, how)
+
+
 def test_a_limited_token_is_told_that_a_view_has_failed_and_not_by_what(served: Site, published: Published) -> None:
     """The reason names what the view reads, and quotes its rows."""
     reason = "view sums fails on table orders, row {id: 7}: [DIVIDE_BY_ZERO]"

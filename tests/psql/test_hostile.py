@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import socket
 import struct
 import threading
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from pygwire.messages import Bind, Close, Describe, Execute, Parse, PGMessage, Query, StartupMessage, Sync
 
 from headrace.api.descriptors import STARTING
-from headrace.api.postgres import patterns, startup, statements, wire
+from headrace.api.postgres import opened, patterns, startup, statements, wire
 from headrace.api.postgres.rewrite import rewritten
 from headrace.api.postgres.server import PostgresServer
 from headrace.model.errors import HeadraceError
@@ -127,6 +128,46 @@ def test_statements_and_portals_of_one_connection_are_bounded(served: PostgresSe
     assert answer.count(b"1\0\0\0\x04") >= 1_000 and b"1,000 prepared statements" in answer
 
 
+def test_what_one_connection_keeps_is_bounded_by_its_characters(
+    served: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statements, values and settings together; what takes the place of another, or is closed, makes room."""
+    monkeypatch.setattr(opened, "CHARS", 50_000)
+    large = f"SELECT /* {'x' * 15_000} */ 1"
+    whole = Bind(statement="small", param_values=[b"y" * 20_000])
+    setting = Query(query_string=f"SET app.note = '{'z' * 15_000}'")
+    with socket.create_connection(served.address, timeout=20) as client:
+
+        def states(*messages: PGMessage) -> list[bytes]:
+            """The SQLSTATE of each error."""
+            client.sendall(b"".join(message.to_wire() for message in messages))
+            answer = b""
+            while not answer.endswith(b"Z\0\0\0\x05I"):
+                part = client.recv(65_536)
+                assert part, answer
+                answer += part
+            return re.findall(rb"C(\w{5})\0M[^\0]*\[psql\.full\]\0", answer)
+
+        def parsed(*names: str) -> list[PGMessage]:
+            return [Parse(statement=name, query=large) for name in names]
+
+        client.sendall(BEGIN)
+        assert states() == []
+        for _ in range(5):
+            assert states(*parsed(""), Bind(), Execute(), Bind(), Execute(), Sync()) == []
+        assert states(*parsed("s0", "s1", "s2"), Sync()) == [b"54000"]
+        assert states(Parse(statement="small", query="SELECT length($1)", param_types=[25]), Sync()) == []
+        assert states(whole, Execute(), Sync()) == [b"54000"]
+        assert states(setting) == [b"54000"]
+        assert states(Close(kind="S", name="s0"), Close(kind="S", name="s1"), Sync()) == []
+        assert states(whole, Execute(), whole, Execute(), Sync()) == []
+        assert states(setting) == []
+        assert states(*parsed("s0", "s1"), Sync()) == [b"54000"]
+        assert states(Query(query_string="DISCARD ALL")) == []
+        assert states(*parsed("s0", "s1", "s2"), Sync()) == []
+    well(served)
+
+
 def test_a_client_that_says_nothing_is_dropped(served: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that says a byte now and then, and one that asks again and again for TLS."""
     monkeypatch.setattr(startup, "STARTUP_S", 0.5)
@@ -166,6 +207,44 @@ def test_a_client_that_takes_nothing_is_dropped(served: PostgresServer, monkeypa
                 break
         assert not served.connections
     well(served)
+
+
+def test_a_client_that_takes_some_now_and_then_is_sent_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than its socket holds, over a longer time than one may have that takes nothing."""
+    monkeypatch.setattr(wire, "SEND_S", 1.5)
+    rng, began = random.Random(3), time.monotonic()
+    content = rng.randbytes(4_000_000)
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        client.connect(listener.getsockname())
+        accepted, _ = listener.accept()
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+        taken = bytearray()
+
+        def take() -> None:
+            while part := client.recv(32_768):
+                taken.extend(part)
+                time.sleep(0.02)
+
+        reader, sending = threading.Thread(target=take), wire.Wire(accepted)
+        reader.start()
+        try:
+            sending.write(content)
+        finally:
+            sending.close()
+            reader.join()
+    assert bytes(taken) == content and time.monotonic() - began > wire.SEND_S
+
+
+def test_the_system_finds_out_within_two_minutes_that_a_client_has_vanished() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        kept = wire.Wire(accepted)
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        idle, every, times = (accepted.getsockopt(socket.IPPROTO_TCP, option) for option in options)
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert 0 < idle + every * times <= 120
+        kept.close()
 
 
 @given(st.text(max_size=80) | st.lists(st.sampled_from(

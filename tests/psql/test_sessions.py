@@ -114,6 +114,40 @@ def test_a_result_comes_in_parts_and_a_portal_goes_on_where_it_stopped(served: P
         assert sum(1 for _ in cursor.stream("SELECT * FROM sums", size=100)) == ROWS
 
 
+def test_a_cursor_without_hold_ends_with_its_transaction(served: PostgresServer) -> None:
+    with connect(served) as connection:
+        for cursor, hold in (("plain", ""), ("without", "WITHOUT HOLD"), ("held", "WITH HOLD")):
+            connection.execute(f"DECLARE {cursor} CURSOR {hold} FOR SELECT id FROM sums ORDER BY id".encode())
+        connection.commit()
+        assert connection.execute("FETCH 2 FROM held").fetchall() == [(0,), (1,)]
+        for cursor in ("plain", "without"):
+            failing("34000", connection, f"FETCH 1 FROM {cursor}")
+            connection.rollback()
+        connection.autocommit = True
+        failing("34000", connection, "DECLARE without CURSOR WITHOUT HOLD FOR SELECT 1")
+
+
+def test_a_move_passes_over_as_many_rows_as_it_says_and_ends_as_a_fetch_does(served: PostgresServer) -> None:
+    with connect(served) as connection:
+        connection.execute("DECLARE c CURSOR FOR SELECT id FROM sums ORDER BY id")
+        for move, count in (("0", 0), ("2", 2), ("FORWARD 0", 0), ("NEXT", 1)):
+            assert connection.execute(f"MOVE {move} FROM c".encode()).statusmessage == f"MOVE {count}"
+        assert connection.execute("FETCH 0 FROM c").fetchall() == []
+        assert connection.execute("FETCH 1 FROM c").fetchall() == [(3,)]
+        assert connection.execute("MOVE ALL FROM c").statusmessage == f"MOVE {ROWS - 4}"
+        connection.commit()
+        for said, end in (
+            ("took more than 0.3 seconds", lambda: connection.execute("SET LOCAL statement_timeout = '300ms'")),
+            ("the client asked", threading.Timer(0.5, connection.cancel_safe).start),
+        ):
+            connection.execute("DECLARE long CURSOR FOR SELECT a.id FROM sums a, sums b")
+            end()
+            began = time.monotonic()
+            error = failing("57014", connection, "MOVE ALL FROM long")
+            assert said in f"{error} {error.diag.message_detail}" and time.monotonic() - began < 10
+            connection.rollback()
+
+
 def test_prepared_statements_are_kept_and_told_when_columns_have_changed(views: Views, served: PostgresServer) -> None:
     with connect(served, autocommit=True, prepare_threshold=0) as connection:
         for key in range(4):
@@ -358,18 +392,44 @@ def test_a_view_that_is_behind_is_told_of_in_a_notice(views: Views, served: Post
     assert told == [("stale: it has failed",)]
 
 
-def test_settings_are_shown_set_and_reset(served: PostgresServer) -> None:
-    with connect(served, autocommit=True, application_name="reports") as connection:
-        assert connection.execute("SHOW application_name").fetchone() == ("reports",)
-        connection.execute("SET application_name = 'other'")
-        assert connection.info.parameter_status("application_name") == "other"
-        connection.execute("SET search_path TO public")
-        connection.execute("SET client_encoding TO 'UTF8'")
-        failing("42704", connection, "SET client_encoding TO 'LATIN1'")
-        failing("42704", connection, "SET nothing_like_it = 1")
-        connection.execute("RESET ALL")
-        assert connection.execute("SELECT current_setting('server_version_num')::int").fetchone() == (160000,)
-        assert connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
+def test_a_view_that_had_failed_is_read_all_along_a_transaction(views: Views, served: PostgresServer) -> None:
+    """As it stands since, also by a statement that is answered apart; with what is published meanwhile or without."""
+    views.fail("others", "Division by zero")
+    views.step(sums=[(5, 50, -1), (5, 51, 1)])
+    notices: list[str] = []
+    with connect(served) as connection:
+        connection.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
+        for published in (False, True):
+            assert connection.execute("SELECT n FROM sums WHERE id = 5").fetchone() == (51,)
+            if published:
+                views.step(sums=[(5, 51, -1), (5, 52, 1)])
+            assert connection.execute("SELECT n FROM others").fetchone() == (1,)
+            assert connection.execute("SELECT string_agg(n::text, ',') FROM others").fetchone() == ("1",)
+            assert connection.execute("SELECT s.n, o.n FROM sums s, others o WHERE s.id = 5").fetchone() == (51, 1)
+            connection.commit()
+    assert notices == ["view others is behind: Division by zero"] * 2
+
+
+def test_a_limited_token_hears_of_no_view_that_it_does_not_reach(views: Views) -> None:
+    access = Access(views.state)
+    try:
+        password = access.tokens.create("other", Role.VIEWER, ["others"])[1]
+        with (
+            serving(views, passwords(access)) as served,
+            connect(served, password=password, autocommit=True) as connection,
+            connect(served, password=access.tokens.owners(), autocommit=True) as owner,
+        ):
+            for asked, hint in ((owner, "did you mean 'sums'?"), (connection, "this token reaches: others")):
+                assert failing("42P01", asked, "SELECT * FROM sum").diag.message_hint == hint
+            with connection.cursor().copy("COPY (SUBSCRIBE others) TO STDOUT") as copy:
+                assert next(copy.rows()) == ("1", "1", "1", "1")
+                views.catalog.drop_view("others", views.commit)
+                views.step(sums=[(5, 50, -1), (5, 51, 1)])
+                with pytest.raises(psycopg.errors.UndefinedTable, match="there is no view 'others'") as gone:
+                    list(copy.rows())
+            assert gone.value.diag.message_hint == "this token reaches: others"
+    finally:
+        access.close()
 
 
 def test_one_token_leaves_connections_to_others(views: Views) -> None:

@@ -14,11 +14,23 @@ from headrace.api.actions import ACTIONS
 from headrace.governance.access import Access
 from headrace.governance.principal import ANYONE, Principal
 from headrace.governance.roles import RULES, Action, Scope
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import CODES, HeadraceError
 
 SAME_SITE = "x-headrace"  # a header that no page of another site can make a browser send
 _SAFE = ("GET", "HEAD")
-_NAMING = ("view.unknown", "view.failed", "source.no_table", "quarantine.unknown")  # tell of other names, or what was
+# Errors that tell of other names, or of what was: of a wrong name the near ones, of a view what it reads.
+_NAMING = (
+    "view.unknown", "view.failed", "view.cycle", "source.no_table", "quarantine.unknown", "sql.unknown_relation",
+    "sql.unknown_column", "sql.analysis", "wait.token",
+)  # fmt: skip
+
+
+def heard(error: HeadraceError, principal: Principal) -> HeadraceError:
+    """The error as who asks may hear it, over HTTP as by psql: a limited token of no name that it does not reach."""
+    if not principal.grants or error.code not in _NAMING:
+        return error
+    what = CODES[error.code] if error.code == "view.cycle" else error.what  # which names all that are in it
+    return HeadraceError(error.code, what, where=error.where, next=f"this token reaches: {principal.limits}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +58,18 @@ class Asking:
         """Whether their token is for some relations alone."""
         return bool(self.principal.grants)
 
-    def reaches(self, relation: str) -> bool:
-        """Whether they may do it to a relation, and so know of it."""
-        return self.access.allowed(self.principal, self.action, relation)
+    def reaches(self, relation: str | None) -> bool:
+        """Whether they may do it to a relation, and so know of it; None: to whichever there is, or may be."""
+        may = self.access.allowed(self.principal, self.action, relation)
+        return may and not (relation is None and self.limited)
 
     def require(self, relation: str | None) -> None:
         """Raises ``view.unknown`` for a relation that they may not know of; for None, where they reach not all."""
         self.access.require(self.principal, self.action, relation, address=self.address)
 
     def told(self, error: HeadraceError) -> HeadraceError:
-        """The error as a limited token may hear it: of a wrong name not what else there is, or was."""
-        if not self.principal.grants or error.code not in _NAMING:
-            return error
-        return HeadraceError(
-            error.code, error.what, where=error.where, next=f"this token reaches: {self.principal.limits}"
-        )
+        """See ``heard``."""
+        return heard(error, self.principal)
 
     def doing(
         self, relation: str | None = None, detail: Mapping[str, str | int | None] | None = None

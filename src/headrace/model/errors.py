@@ -115,6 +115,7 @@ CODES: dict[str, str] = {
     "psql.password": "A client of PostgreSQL's protocol has no password that is taken.",
     "psql.port": "The port of PostgreSQL's protocol is taken.",
     "psql.busy": "There are as many connections, or as much kept in one, as are allowed.",
+    "psql.full": "What a connection keeps has more characters than it may have.",
     "psql.stopped": "The server of PostgreSQL's protocol ends.",
     "psql.setting": "A setting of a connection does not exist or cannot have that value.",
     "psql.unknown": "There is no prepared statement of that name.",

@@ -91,6 +91,10 @@ ASKING: dict[str, Remedy] = {
         "A pool is larger than `psql.connections`, or a client never closes what it prepares or declares.",
         "End connections that are not used, use a smaller pool, or raise `psql.connections` in headrace.yaml.",
     ),
+    "psql.full": Remedy(
+        "Large statements, values or settings are kept in one connection, and never closed.",
+        "DEALLOCATE and CLOSE what is not used any more, or begin a new connection; DISCARD ALL drops all of it.",
+    ),
     "psql.stopped": Remedy(
         "`headrace up` is ending while a client connects.",
         "Connect again once `headrace up` runs.",

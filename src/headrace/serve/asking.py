@@ -47,6 +47,11 @@ class Asked(ABC):
     at: int | None
     deadline: Deadline
 
+    @property
+    def behind(self) -> bool:
+        """Of a past: see ``Mirror.moment``."""
+        return False
+
     @abstractmethod
     def reads(self, connection: duckdb.DuckDBPyConnection) -> Collection[str]:
         """Those of the known relations that it reads, in lower case. Raises what is wrong with it."""

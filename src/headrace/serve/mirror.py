@@ -98,22 +98,27 @@ class Mirror:
         return known.views, known.tables
 
     def moment(
-        self, views: Collection[str], tables: Collection[str] = (), at: int | None = None, deadline: Deadline = NEVER
-    ) -> Moment:
+        self, views: Collection[str], tables: Collection[str] = (), at: int | None = None, deadline: Deadline = NEVER,
+        *, behind: bool = False,
+    ) -> Moment:  # fmt: skip
         """These relations at the frontier, or as of a commit: one that is past is read anew.
 
         ``deadline``: of reading as of a commit, and of waiting for another thread; what is read to be kept comes to its
-        end. Raises ``view.unknown``, ``source.no_table``, ``state.corrupt``, ``query.timeout``; of the past
+        end. ``behind``: as of a commit a view that had failed by then is as it stands since, and stale; else it is
+        refused. Raises ``view.unknown``, ``source.no_table``, ``state.corrupt``, ``query.timeout``; of the past
         ``view.not_at``, ``log.retained``.
         """
         if at is not None:
             deadline.check()
             if at != self.newest():
-                return self._past(views, tables, at, deadline)
+                left = self._behind(views, at, deadline) if behind else Moment(at, {}, {})
+                return self._past(views, tables, left, deadline)
         for attempt in range(snapshot.ATTEMPTS):
             try:
                 moment = self._taken(views, tables, deadline)
-                return moment if at in (None, moment.commit) else self.moment(views, tables, at, deadline)
+                if at in (None, moment.commit):
+                    return moment
+                return self.moment(views, tables, at, deadline, behind=behind)
             except (_Passed, Diverged):
                 continue
             except HeadraceError as error:  # a compaction took a file away between looking it up and opening it
@@ -190,9 +195,21 @@ class Mirror:
         finally:
             lock.release()
 
-    def _past(self, views: Collection[str], tables: Collection[str], commit: int, deadline: Deadline) -> Moment:
-        contents = {}
+    def _behind(self, views: Collection[str], commit: int, deadline: Deadline) -> Moment:
+        """Those of these views that had failed by a commit, as they stand since."""
+        catalog = self._opened()
+        known = self._look(catalog).views
+        now = self.moment([name for name in views if name in known and known[name].state != "live"], deadline=deadline)
+        known = self._look(catalog).views  # after that: one that came back, and failed anew, has reached more
+        stood = [n for n in now.stale if n in known and snapshot.reached(catalog, known[n], now.commit) <= commit]
+        return Moment(commit, {n: now.contents[n] for n in stood}, {n: now.stale[n] for n in stood})
+
+    def _past(self, views: Collection[str], tables: Collection[str], left: Moment, deadline: Deadline) -> Moment:
+        """These as of the commit of ``left``, but what that has."""
+        commit, contents = left.commit, dict(left.contents)
         for name in views:
+            if name in contents:
+                continue
             deadline.check()
             _, schema, rows = past.contents(self._project, name, commit, None)
             contents[name] = Contents.of(rows, schema.key)
@@ -205,7 +222,7 @@ class Mirror:
             rows = replay.contents(self._project, relation, commit, lambda event: deadline.check())
             contents[name] = Contents.of(rows, relation.key)
         deadline.check()
-        return Moment(commit, contents, {})
+        return Moment(commit, contents, left.stale)
 
     def commit_by(self, time_us: int, deadline: Deadline = NEVER) -> int:
         """See ``past.commit_by``."""

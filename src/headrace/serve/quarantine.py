@@ -60,6 +60,13 @@ class Found:
     def rows(self) -> int:
         return sum(int(changes.num_rows) for _, changes in self.changes) + len(self.refused) + len(self.aside)
 
+    @property
+    def relations(self) -> set[str | None]:
+        """The tables and views that they tell of; None: see ``table_of``."""
+        found: set[str | None] = {table for table, _ in self.changes}
+        found.update(table_of(row) for row in self.refused)
+        return found.union(*((row.view, feed_name(row)) for row in self.aside))
+
     def shown(self) -> list[dict[str, Any]]:
         """What ``shown``, ``shown_refused`` and ``shown_aside`` give."""
         of_changes = [change for table, changes in self.changes for change in shown(table, changes)]
@@ -78,18 +85,18 @@ def counts(catalog: Catalog) -> dict[str, int]:
 
 def entries(
     project_path: Path, table: str | None, limit: int | None, most_bytes: int | None = None,
-    reached: Callable[[str], bool] = lambda relation: True,
+    reached: Callable[[str | None], bool] = lambda relation: True,
 ) -> tuple[list[dict[str, Any]], int]:  # fmt: skip
     """(what ``Found.shown`` gives, oldest first; how many there are in all); with ``table`` None of every table.
 
-    The entries of ``reached`` tables and views alone. As many come as find room in ``most_bytes``; one that is
-    larger by itself is left out.
+    The entries of ``reached`` tables and views alone; None: see ``table_of``. As many come as find room in
+    ``most_bytes``; one that is larger by itself is left out.
     """
     with opened(project_path) as catalog:
         if table is not None:
             _known(catalog, table)
         files = [e for e in catalog.set_aside() if table in (None, e.relation) and reached(e.relation)]
-        refused = [r for r in catalog.refused() if table in (None, r.row.relation) and reached(r.row.relation)]
+        refused = [r for r in catalog.refused() if table in (None, r.row.relation) and reached(table_of(r))]
         aside = [
             r
             for r in catalog.aside_shown()
@@ -161,6 +168,12 @@ def _wanted(row: AsideRow, wanted: Chosen) -> bool:
     if wanted.ids:
         return row.id in wanted.ids
     return wanted.table in (None, row.view, feed_name(row)) and (wanted.upto is None or row.commit <= wanted.upto)
+
+
+def table_of(entry: Refused) -> str | None:
+    """The table that a refused row is of; None of a request, which is kept whole: its body names any that there are, or
+    may be."""
+    return None if entry.row.form == "request" else entry.row.relation
 
 
 def feed_name(row: AsideRow) -> str:

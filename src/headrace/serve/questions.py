@@ -306,7 +306,7 @@ class Questions:
             self.mirror.let_go()
 
         def answer() -> Answered:
-            moment = now or _moment(self.mirror, begun.reads, asked.at, asked.deadline)
+            moment = now or self.mirror.moment(*_by_kind(begun.reads), asked.at, asked.deadline, behind=asked.behind)
             bound.bind(asked.ground.bytes)
             locked(connection, THREADS)
             for name, contents in moment.contents.items():

@@ -36,6 +36,11 @@ class Statement(Asked):
     catalogue: Mapping[str, pa.Table]
     wanted: Callable[[Result], Any]
 
+    @property
+    def behind(self) -> bool:
+        """What a transaction reads of such a view stays so, whatever is published meanwhile."""
+        return True
+
     def reads(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
         return [name.lower() for name in self.known]
 

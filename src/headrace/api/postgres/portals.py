@@ -94,7 +94,7 @@ class Portal:
     def send(self, wire: Wire, most: int, check: Check) -> int:
         """Send the rows, at most ``most`` of them unless that is 0, and how it ended; how many rows."""
         count = 0
-        for part in self.take(most):
+        for part in self.take(most or None):
             check()
             count += part.num_rows
             wire.write(rows.data_rows(part, self._kinds, self.forms))
@@ -119,7 +119,7 @@ class Portal:
             )
             wire.write(rows.copy_lines(lines(titles, [TEXT] * len(self._kinds), form.delimiter, form.null)))
         count = 0
-        for part in self.take(0):
+        for part in self.take(None):
             check()
             if not part.num_rows:
                 wire.flush()
@@ -150,32 +150,29 @@ class Portal:
         self.source.interrupt()
 
     def take(self, most: int | None) -> Iterator[pa.RecordBatch]:
-        """What follows, cut off after ``most`` rows unless that is 0 or None; what is cut off comes the next time.
+        """What follows, cut off after ``most`` rows unless that is None; what is cut off comes the next time.
 
         Raises ``access.token``, ``access.denied``.
         """
-        most = most or 0
         self._asker.require(self.source.reads)
         asked_at = time.monotonic()
-        if self._parts is None:
-            self._parts = self.source.batches(self.forms)
-        wanted = most
-        while not self._done:
+        while not self._done and most != 0:
+            if self._parts is None:
+                self._parts = self.source.batches(self.forms)
             part, self._left = self._left, None
             if part is None:
                 part = next(self._parts, None)
             if part is None:
                 self._done = True
                 return
-            if most and part.num_rows > wanted:
-                self._left, part = part.slice(wanted), part.slice(0, wanted)
-            wanted -= part.num_rows
+            if most is not None:
+                if part.num_rows > most:
+                    self._left, part = part.slice(most), part.slice(0, most)
+                most -= part.num_rows
             if time.monotonic() - asked_at >= ASKED_S:
                 self._asker.require(self.source.reads)
                 asked_at = time.monotonic()
             yield part
-            if most and not wanted:
-                return
 
 
 class Fetched:
@@ -188,7 +185,7 @@ class Fetched:
     def batches(self, forms: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Raises ``sql.refused`` when other forms are asked for than at the first time."""
         self._cursor.begin(forms)
-        return iter(()) if self._count == 0 else self._cursor.take(self._count)
+        return self._cursor.take(self._count)
 
     def interrupt(self) -> None:
         self._cursor.interrupt()

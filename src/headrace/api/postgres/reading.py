@@ -199,7 +199,7 @@ class Transaction:
         mirror = self._reader.questions.mirror
         moment = mirror.moment(views, tables)
         if self.commit is not None and moment.commit != self.commit:
-            moment = mirror.moment(views, tables, self.commit)
+            moment = mirror.moment(views, tables, self.commit, behind=True)
         self._contents |= moment.contents
         self._read(moment.commit, moment.stale)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from headrace.api.postgres import sqlstate, statements, values
 from headrace.api.postgres.apart import Apart
 from headrace.api.postgres.cancelling import Cancelling, canceled
 from headrace.api.postgres.defining import Defining
-from headrace.api.postgres.opened import Opened, Prepared, bounded
+from headrace.api.postgres.opened import Kept, Opened, Prepared
 from headrace.api.postgres.pending import Pending
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
 from headrace.api.postgres.reading import Asker, Reader, Transaction
@@ -46,6 +47,7 @@ from headrace.api.postgres.settings import Settings
 from headrace.api.postgres.subscribing import Subscription
 from headrace.api.postgres.types import TEXT, declared_in
 from headrace.api.postgres.wire import Gone, Malformed, Wire
+from headrace.api.who import heard
 from headrace.model.errors import HeadraceError
 from headrace.sql import definitions, lexer
 from headrace.sql.lexer import Token
@@ -66,8 +68,7 @@ class Session:
         for name, value in parameters.items():
             if name not in ("user", "database", "options", "replication") and not name.startswith("_pq_."):
                 self._settings.set(name, value)
-        self._prepared: dict[str, Prepared] = {}
-        self._portals: dict[str, Opened] = {}
+        self._kept = Kept(self._settings)
         self._parsed: str | None = None  # the statement that the message before has parsed
         self._transaction: Transaction | None = None
         self._pending = Pending()
@@ -152,9 +153,9 @@ class Session:
         name, self._parsed, self._skipping = self._parsed, None, False
         if name is not None:
             try:
-                self._columns(self._prepared[name])
+                self._columns(self._kept.statement(name))
             except Exception as error:
-                del self._prepared[name]
+                del self._kept.prepared[name]
                 self._fail(error)
         self._ready()
 
@@ -164,17 +165,15 @@ class Session:
             raise HeadraceError(
                 "sql.syntax", "a prepared statement is one statement", next=f"prepare each of the {len(found)}"
             )
-        if message.statement and message.statement in self._prepared:
-            raise HeadraceError("psql.exists", f"there is a prepared statement '{message.statement}' already")
-        bounded(self._prepared, "prepared statements")
         tokens = found[0] if found else []
         statement = statements.read(tokens) if tokens else None
-        self._prepared[message.statement] = Prepared(tokens, statement, declared_in(tokens, message.param_types))
+        prepared = Prepared(tokens, statement, declared_in(tokens, message.param_types))
+        self._kept.prepare(message.statement, prepared)
         self._parsed = message.statement
         self._wire.write(ParseComplete())
 
     def _bind(self, message: Bind) -> None:
-        prepared = self._known(message.statement)
+        prepared = self._kept.statement(message.statement)
         forms = message.param_formats
         if len(forms) not in (0, 1, len(message.param_values)) or len(message.param_values) != len(prepared.declared):
             raise HeadraceError(
@@ -187,19 +186,19 @@ class Session:
             values.parameter(value, oid, form)
             for value, oid, form in zip(message.param_values, prepared.declared, forms, strict=True)
         ]
-        if message.portal and message.portal in self._portals:
-            raise HeadraceError("psql.exists", f"there is a portal '{message.portal}' already")
-        bounded(self._portals, "portals")
-        self._drop_portal(message.portal)
-        self._portals[message.portal] = self._open(prepared, bound, message.result_formats)
+        given = sum(len(value) for value in message.param_values if value is not None)
+        self._kept.make_room(message.portal, "portal", prepared.chars + given)
+        opened = self._open(prepared, bound, message.result_formats)
+        opened.given = given
+        self._kept.portals[message.portal] = opened
         self._wire.write(BindComplete())
 
     def _describe(self, message: Describe) -> None:
         if message.kind == "P":
-            opened = self._portal(message.name)
+            opened = self._kept.portal(message.name)
             self._wire.write(opened.portal.description() if opened.portal else NoData())
             return
-        prepared = self._known(message.name)
+        prepared = self._kept.statement(message.name)
         if prepared.columns is None:
             prepared.columns = self._columns(prepared)
         self._wire.write(ParameterDescription(type_oids=[oid or TEXT.oid for oid in prepared.declared]))
@@ -223,7 +222,7 @@ class Session:
         prepared.decided = True
 
     def _execute(self, message: Execute) -> None:
-        opened = self._portal(message.portal)
+        opened = self._kept.portal(message.portal)
         self._asker.reaches()
         if opened.prepared.statement is None:
             self._wire.write(EmptyQueryResponse())
@@ -234,9 +233,9 @@ class Session:
 
     def _close(self, message: Close) -> None:
         if message.kind == "P":
-            self._drop_portal(message.name)
+            self._kept.drop(message.name)
         else:
-            self._prepared.pop(message.name, None)
+            self._kept.prepared.pop(message.name, None)
         self._wire.write(CloseComplete())
 
     _steps: Mapping[type[PGMessage], Callable[[Session, Any], None]] = {
@@ -349,24 +348,27 @@ class Session:
         elif isinstance(statement, statements.Declare):
             self._declare(statement, opened)
         elif isinstance(statement, statements.Fetch):
-            count = sum(part.num_rows for part in self._cursor(statement.name).take(statement.count))
-            self._done(f"MOVE {count}")
+            self._move(statement)
         elif isinstance(statement, statements.CloseCursor):
-            for name in [statement.name] if statement.name else list(self._portals):
-                self._drop_portal(name)
+            for name in [statement.name] if statement.name else list(self._kept.portals):
+                self._kept.drop(name)
             self._done("CLOSE CURSOR")
         elif isinstance(statement, statements.Deallocate):
             self._deallocate(statement.name)
         elif isinstance(statement, statements.Nothing):
             if statement.tag == "DISCARD ALL":
                 self._settings.reset()
-                self._prepared.clear()
+                self._kept.end(everything=True)
+                self._kept.prepared.clear()
             self._done(statement.tag)
 
     def _set(self, statement: statements.Set) -> None:
+        if statement.local and not self._in_block:
+            self._notice("SET LOCAL is for a transaction, and there is none", state="25P01")
+        self._kept.check(0 if statement.value is None else len(statement.setting) + len(statement.value))
         if statement.setting == "all":
             self._settings.reset()
-        elif changed := self._settings.set(statement.setting, statement.value):
+        elif changed := self._settings.set(statement.setting, statement.value, local=statement.local):
             self._wire.write(ParameterStatus(name=changed[0], value=changed[1]))
         self._done(statement.tag)
 
@@ -401,23 +403,26 @@ class Session:
             raise HeadraceError(
                 "psql.cursor", "a cursor ends with its transaction, and there is none", next="BEGIN first, or WITH HOLD"
             )
-        if statement.name in self._portals:
-            raise HeadraceError("psql.exists", f"there is a cursor '{statement.name}' already")
-        bounded(self._portals, "cursors")
+        self._kept.make_room(statement.name, "cursor", opened.chars)
         forms = [int(statement.binary)]
         result = self._ask(statement.query.tokens, opened.prepared.declared, opened.bound, forms)
         portal = Portal(result, self._asker, forms)
-        self._portals[statement.name] = Opened(opened.prepared, opened.bound, portal, statement.hold)
+        self._kept.portals[statement.name] = replace(opened, portal=portal, hold=statement.hold)
         self._done("DECLARE CURSOR")
+
+    def _move(self, statement: statements.Fetch) -> None:
+        cursor, count = self._cursor(statement.name), 0
+        with self._running(cursor):
+            self._cancelling.runs(cursor.interrupt)
+            for part in cursor.take(statement.count):
+                self._cancelling.check()
+                count += part.num_rows
+            self._cancelling.check()
+        self._done(f"MOVE {count}")
 
     def _cursor(self, name: str) -> Portal:
         self._asker.reaches()
-        opened = self._portals.get(name)
-        if opened is None or opened.portal is None:
-            raise HeadraceError(
-                "psql.cursor", f"there is no cursor '{name}'", next="DECLARE it within this transaction"
-            )
-        return opened.portal
+        return self._kept.cursor(name)
 
     def _copy(self, opened: Opened, statement: statements.Copy) -> None:
         source: Source
@@ -432,10 +437,10 @@ class Session:
 
     def _deallocate(self, name: str | None) -> None:
         if name is None:
-            self._prepared.clear()
+            self._kept.prepared.clear()
         else:
-            self._known(name)
-            del self._prepared[name]
+            self._kept.statement(name)
+            del self._kept.prepared[name]
         self._done("DEALLOCATE" if name else "DEALLOCATE ALL")
 
     def _send(self, portal: Portal, most: int) -> None:
@@ -450,26 +455,12 @@ class Session:
 
     # ---- what they share
 
-    def _known(self, name: str) -> Prepared:
-        if name not in self._prepared:
-            raise HeadraceError("psql.unknown", f"there is no prepared statement '{name}'")
-        return self._prepared[name]
-
-    def _portal(self, name: str) -> Opened:
-        if name not in self._portals:
-            raise HeadraceError("psql.cursor", f"there is no portal '{name}'")
-        return self._portals[name]
-
-    def _drop_portal(self, name: str) -> None:
-        opened = self._portals.pop(name, None)
-        if opened is not None and opened.portal is not None:
-            opened.portal.close()
-
     def _end_transaction(self, *, everything: bool = False) -> None:
         self._transaction = None
         self._pending.clear()
-        for name in [name for name, opened in self._portals.items() if everything or not opened.hold]:
-            self._drop_portal(name)
+        self._kept.end(everything=everything)
+        for name, value in self._settings.end():
+            self._wire.write(ParameterStatus(name=name, value=value))
 
     def _done(self, tag: str) -> None:
         self._wire.write(CommandComplete(tag=tag))
@@ -486,10 +477,19 @@ class Session:
         if isinstance(error, Gone | Malformed):
             raise error
         self._failed = self._in_block
-        answer = sqlstate.response(error)
+        answer = sqlstate.response(self._heard(error))
         if answer.code == sqlstate.INTERNAL:
             _log.error("psql: %s", answer.message, exc_info=error)
         self._wire.write(answer)
+
+    def _heard(self, error: Exception) -> Exception:
+        """As who asks may hear it; where their token opens nothing any more, that it does not."""
+        if not isinstance(error, HeadraceError):
+            return error
+        try:
+            return heard(error, self._asker.principal())
+        except HeadraceError as over:
+            return over
 
     def _ready(self) -> None:
         if not self._in_block:

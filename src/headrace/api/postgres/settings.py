@@ -42,6 +42,7 @@ _FIXED = {
 }  # fmt: skip
 _WRITTEN = {name.lower(): name for name in _DEFAULTS if name != "datestyle"}
 _UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+OWN = 1_000  # settings that a client has made up, as `app.user`, at most
 
 
 class Settings:
@@ -52,6 +53,7 @@ class Settings:
         self._seconds, most_ms = seconds, str(round(seconds * 1000))
         self._defaults = {**_DEFAULTS, "session_authorization": user, "statement_timeout": most_ms}
         self._values = dict(self._defaults)
+        self._before: dict[str, str | None] = {}  # what the transaction has set for itself was, None: not there
 
     def reported(self) -> dict[str, str]:
         return {name: self._values[name] for name in REPORTED}
@@ -73,14 +75,22 @@ class Settings:
         written, value = self.show(name)
         return [written], [[value]]
 
-    def set(self, name: str, value: str | None) -> tuple[str, str] | None:
-        """Set one, None: to its default; (name, value) of a reported one that has changed.
+    def set(self, name: str, value: str | None, *, local: bool = False) -> tuple[str, str] | None:
+        """Set one, None: to its default; ``local``: until ``end``. (name, value) of a reported one that has changed.
 
-        Raises ``psql.setting``, ``query.bounds``.
+        Raises ``psql.setting``, ``psql.busy``, ``query.bounds``.
         """
         written = _WRITTEN.get(name.lower(), name)
         if written not in self._defaults and "." not in written:
             raise _unknown(name)
+        if written not in self._values:
+            if value is None:
+                return None  # nobody has set it
+            if len(self._values) - len(self._defaults) >= OWN:
+                raise HeadraceError(
+                    "psql.busy", f"this connection has {OWN:,} settings of its own: no more are kept",
+                    next="RESET ALL drops them",
+                )  # fmt: skip
         if written == "TimeZone":
             return None  # an instant is shown in UTC, with its offset: no client takes it for another
         if written in _FIXED and value is not None:
@@ -93,6 +103,10 @@ class Settings:
             value = str(_milliseconds(value)) if _milliseconds(value) else None  # 0: no bound but that of the project
             bounds.within(int(value or 1) / 1000, self._seconds, "statement_timeout, in seconds:")
         before = self._values.get(written)
+        if local:
+            self._before.setdefault(written, before)
+        else:
+            self._before.pop(written, None)
         self._values[written] = self._defaults.get(written, "") if value is None else value
         changed = before != self._values[written]
         return (written, self._values[written]) if changed and written in REPORTED else None
@@ -112,6 +126,26 @@ class Settings:
 
     def reset(self) -> None:
         self._values = dict(self._defaults)
+        self._before.clear()
+
+    def end(self) -> list[tuple[str, str]]:
+        """What was set for the transaction alone is as before; (name, value) of the reported ones that have changed."""
+        before, changed = dict(self._before), list[tuple[str, str]]()
+        self._before.clear()
+        for name, value in before.items():
+            if value is None:
+                del self._values[name]
+                continue
+            if name in REPORTED and self._values[name] != value:
+                changed.append((name, value))
+            self._values[name] = value
+        return changed
+
+    @property
+    def chars(self) -> int:
+        """Of what was set."""
+        own: dict[str, str | None] = {n: value for n, value in self._values.items() if value != self._defaults.get(n)}
+        return sum(len(name) + len(value or "") for each in (own, self._before) for name, value in each.items())
 
     @property
     def timeout_s(self) -> float:

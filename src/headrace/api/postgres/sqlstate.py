@@ -22,8 +22,8 @@ _OF_CODE = {
     "query.size": "54000", "query.bounds": "22023", "query.parameter": "22P02",
     "query.read_only": READ_ONLY, "psql.unknown": "26000", "psql.cursor": "34000",
     "psql.transaction": FAILED_TRANSACTION, "psql.exists": "42P05", "psql.changed": "0A000",
-    "psql.protocol": PROTOCOL, "psql.busy": TOO_MANY, "psql.setting": "42704", "psql.password": "28P01",
-    "access.token": "28P01", "access.denied": "42501", "psql.stopped": "57P01",
+    "psql.protocol": PROTOCOL, "psql.busy": TOO_MANY, "psql.full": "54000", "psql.setting": "42704",
+    "psql.password": "28P01", "access.token": "28P01", "access.denied": "42501", "psql.stopped": "57P01",
 }  # fmt: skip
 # How DuckDB's messages begin, and a word within them that tells more.
 _OF_DUCKDB = (

@@ -35,11 +35,12 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """``value`` None: back to the default; ``setting`` "all": all of them."""
+    """``value`` None: back to the default; ``setting`` "all": all of them; ``local``: until the transaction ends."""
 
     setting: str
     value: str | None
     tag: str = "SET"
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +172,15 @@ def _setting(words: Words) -> str:
 
 
 def _set(words: Words) -> Statement:
-    if words.accept("transaction") or (
-        words.peek() == "session" and words.accept("session") and words.accept("characteristics")
-    ):
+    local = words.accept("local")
+    session = not local and words.accept("session")
+    if words.accept("transaction") or (session and words.accept("characteristics")):
         return _mode(words, Nothing("SET"))
-    words.accept("session", "local")
-    name = _setting(words)
+    name = "session_authorization" if session and words.accept("authorization") else _setting(words)
     words.accept("=", "to")
     values = [token.value if token.kind == "string" else token.text for token in words.rest() if token.kind != "space"]
     value = "".join(values)
-    return Set(name, None if value.lower() == "default" else value)
+    return Set(name, None if value.lower() == "default" else value, local=local)
 
 
 def _mode(words: Words, statement: Statement) -> Statement:
@@ -232,13 +232,13 @@ def _release(words: Words) -> Statement:
 
 
 def _declare(words: Words) -> Statement:
-    name, binary, hold = words.name(), False, False
+    name, binary = words.name(), False
     while words.peek() != "cursor":
         word = words.token().name
         binary = binary or word == "binary"
     words.need("cursor")
-    if words.accept("with", "without"):
-        hold = True
+    hold = words.accept("with")
+    if hold or words.accept("without"):
         words.need("hold")
     words.need("for")
     query = read(words.rest())
@@ -354,6 +354,11 @@ def _copy_options(words: Words, source: Query | Subscribe) -> Copy:
     return Copy(source, form, delimiter, null, given.get("header") in ("true", "on", "1", "match"))
 
 
+def _discard(words: Words) -> Statement:
+    what = words.need("all", "plans", "sequences", "temp", "temporary")
+    return Nothing(f"DISCARD {'TEMP' if what == 'temporary' else what.upper()}")
+
+
 def _explain(words: Words) -> Statement:
     rest = words.parenthesized() and words.rest() if words.peek() == "(" and _has_options(words) else words.rest()
     inner = list(rest)
@@ -381,7 +386,7 @@ _READERS: dict[str, Callable[[Words], Statement]] = {
     "show": _show, "set": _set, "reset": _reset, "begin": _begin, "start": _start, "commit": _commit, "end": _commit,
     "rollback": _rollback, "abort": _rollback, "savepoint": _savepoint, "release": _release, "declare": _declare,
     "fetch": _fetch, "move": _move, "close": _close, "deallocate": _deallocate, "subscribe": _subscribe, "copy": _copy,
-    "explain": _explain, "discard": lambda words: Nothing("DISCARD ALL"), "listen": lambda words: Nothing("LISTEN"),
+    "explain": _explain, "discard": _discard, "listen": lambda words: Nothing("LISTEN"),
     "unlisten": lambda words: Nothing("UNLISTEN"), "lock": lambda words: Nothing("LOCK TABLE"),
     "checkpoint": lambda words: Nothing("CHECKPOINT"),
 }  # fmt: skip

@@ -16,6 +16,8 @@ STARTUP_BYTES = 10_000  # of the first message, as in PostgreSQL
 MESSAGE_BYTES = 16 << 20  # of any other: statements and parameters
 SEND_BYTES = 256 << 10  # are collected before they are sent
 SEND_S = 60.0  # a client that takes nothing for so long is dropped
+IDLE_S, PROBE_S, PROBES = 60, 10, 6  # a client that says nothing for so long is asked so often whether it is there
+_KEEP_IDLE = getattr(socket, "TCP_KEEPIDLE", 0x10)  # macOS has another name for it
 REST_S = 60.0  # a message that has begun must be whole within this time
 _HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 _PASSED_OVER = b"dcf"  # data of a COPY FROM that was refused: sent before the client heard of it
@@ -40,6 +42,9 @@ class Wire:
         with contextlib.suppress(OSError):
             self.address = str(connection.getpeername()[0])
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in ((_KEEP_IDLE, IDLE_S), (socket.TCP_KEEPINTVL, PROBE_S), (socket.TCP_KEEPCNT, PROBES)):
+                connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
     @property
     def encrypted(self) -> bool:
@@ -89,10 +94,11 @@ class Wire:
         """Send what was collected. Raises ``Gone``."""
         if not self._out:
             return
-        out, self._out = self._out, bytearray()
+        left, self._out = memoryview(self._out), bytearray()
         try:
             self._socket.settimeout(SEND_S)
-            self._socket.sendall(out)
+            while left:  # each of them has that time: who takes some of it is there
+                left = left[self._socket.send(left) :]
         except OSError as error:
             raise Gone from error
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Query, Response
@@ -77,15 +76,11 @@ def drop(who: Who, project: Project, id: str) -> Response:
         return answers.json(project.verb("quarantine_drop", {"ids": [id]}))
 
 
-def _reached(who: Asking, entry: Mapping[str, Any]) -> bool:
-    """Whether they may know of the table, and of the view, that an entry is of."""
-    return who.reaches(entry["table"]) and who.reaches(entry.get("view", entry["table"]))
-
-
 def _relation(who: Asking, project: Served, id: str) -> str:
-    """The table of an entry. Raises ``quarantine.unknown``, also for one that they may not know of."""
+    """The table of an entry. Raises ``quarantine.unknown``, also for one that tells of what they may not know of."""
     with opened(project.path) as catalog:
-        (entry,) = chosen(catalog, Chosen((id,))).shown()
-    if not _reached(who, entry):
+        found = chosen(catalog, Chosen((id,)))
+        (entry,) = found.shown()
+    if not all(map(who.reaches, found.relations)):
         raise HeadraceError("quarantine.unknown", f"{id} is not in the quarantine")
     return str(entry["table"])

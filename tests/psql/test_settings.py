@@ -1,0 +1,109 @@
+"""Goal: settings are shown, set, and back where they were, for a session as for a transaction, as PostgreSQL has it.
+
+Method: psycopg on a served project; what is shown, and what the server says of its own accord, after each command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.pq import DiagnosticField, ExecStatus
+
+from headrace.api.postgres.server import PostgresServer
+from headrace.api.postgres.settings import OWN
+from psql_project import Views, connect, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    views = Views(tmp_path_factory.mktemp("settings") / "p")
+    views.view("sums", {"id": "int", "n": "bigint"}, ("id",))
+    views.step(sums=[(i, i, 1) for i in range(10)])
+    with serving(views) as server:
+        yield server
+
+
+def test_settings_are_shown_set_and_reset(served: PostgresServer) -> None:
+    with connect(served, autocommit=True, application_name="reports") as connection:
+        assert connection.execute("SHOW application_name").fetchone() == ("reports",)
+        connection.execute("SET application_name = 'other'")
+        assert connection.info.parameter_status("application_name") == "other"
+        connection.execute("SET search_path TO public")
+        connection.execute("SET client_encoding TO 'UTF8'")
+        for wrong in ("SET client_encoding TO 'LATIN1'", "SET nothing_like_it = 1"):
+            with pytest.raises(psycopg.errors.UndefinedObject):
+                connection.execute(wrong.encode())
+        connection.execute("RESET ALL")
+        assert connection.execute("SELECT current_setting('server_version_num')::int").fetchone() == (160000,)
+        assert connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_what_is_set_for_a_transaction_ends_with_it(served: PostgresServer, end: str) -> None:
+    with connect(served, autocommit=True, application_name="reports") as connection:
+        connection.execute("BEGIN")
+        connection.execute("SET LOCAL application_name = 'other'")
+        connection.execute("SET LOCAL app.customer = '7'")
+        connection.execute("SET LOCAL statement_timeout = '5s'")
+        assert connection.info.parameter_status("application_name") == "other"
+        shown = [
+            connection.execute(f"SHOW {name}".encode()).fetchone() for name in ("app.customer", "statement_timeout")
+        ]
+        assert shown == [("7",), ("5000",)]
+        connection.execute(end.encode())
+        assert connection.info.parameter_status("application_name") == "reports"
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("60000",)
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            connection.execute("SHOW app.customer")
+
+
+def test_what_is_set_for_the_session_stays_and_for_no_transaction_nothing_is(served: PostgresServer) -> None:
+    notices: list[tuple[str | None, str | None]] = []
+    with connect(served, autocommit=True) as connection:
+        connection.add_notice_handler(lambda told: notices.append((told.sqlstate, told.message_primary)))
+        connection.execute("BEGIN; SET LOCAL app.customer = '7'; SET SESSION app.customer = '8'; COMMIT")
+        assert connection.execute("SHOW app.customer").fetchone() == ("8",)
+        connection.execute("BEGIN; SET app.customer = '9'; SET LOCAL app.customer = '7'; COMMIT")
+        assert connection.execute("SHOW app.customer").fetchone() == ("9",)
+        assert notices == []
+        connection.execute("SET LOCAL app.customer = '7'")
+        assert connection.execute("SHOW app.customer").fetchone() == ("9",)
+        assert notices == [("25P01", "SET LOCAL is for a transaction, and there is none")]
+        for command in ("SET SESSION AUTHORIZATION DEFAULT", "SET LOCAL SESSION AUTHORIZATION DEFAULT"):
+            assert connection.execute(command.encode()).statusmessage == "SET"
+        assert connection.execute("SHOW SESSION AUTHORIZATION").fetchone() == ("ada",)
+
+
+def test_discard_all_leaves_nothing_and_the_others_leave_all(served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        connection.execute("DECLARE kept CURSOR WITH HOLD FOR SELECT id FROM sums ORDER BY id")
+        assert connection.pgconn.prepare(b"one", b"SELECT 1").status == ExecStatus.COMMAND_OK
+        connection.execute("SET app.customer = '7'")
+        for what, tag in (("PLANS", "PLANS"), ("SEQUENCES", "SEQUENCES"), ("TEMP", "TEMP"), ("TEMPORARY", "TEMP")):
+            assert connection.execute(f"DISCARD {what}".encode()).statusmessage == f"DISCARD {tag}"
+        assert connection.execute("FETCH 1 FROM kept").fetchall() == [(0,)]
+        assert connection.execute("SHOW app.customer").fetchone() == ("7",)
+        assert connection.pgconn.exec_prepared(b"one", []).get_value(0, 0) == b"1"
+        assert connection.execute("DISCARD ALL").statusmessage == "DISCARD ALL"
+        for command, error in (
+            ("FETCH 1 FROM kept", psycopg.errors.InvalidCursorName), ("SHOW app.customer", psycopg.errors.UndefinedObject),
+            ("DISCARD WHATEVER", psycopg.errors.SyntaxError),
+        ):  # fmt: skip
+            with pytest.raises(error):
+                connection.execute(command.encode())
+        failed = connection.pgconn.exec_prepared(b"one", [])
+        assert failed.error_field(DiagnosticField.SQLSTATE) == b"26000"
+
+
+def test_a_connection_has_so_many_settings_of_its_own(served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        connection.execute("; ".join(f"SET app.n{number} = '{number}'" for number in range(OWN)).encode())
+        connection.execute("SET app.n7 = 'other'")
+        connection.execute("RESET app.unheard_of")
+        with pytest.raises(psycopg.errors.TooManyConnections, match="1,000 settings of its own"):
+            connection.execute("SET app.more = '1'")
+        assert connection.execute("SHOW app.n7").fetchone() == ("other",)
+        connection.execute("RESET ALL")
+        assert connection.execute("SET app.more = '1'").statusmessage == "SET"
