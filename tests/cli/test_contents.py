@@ -1,6 +1,6 @@
 """The rows of a view are shown exact, in one order, with copies written out, and cannot steer a terminal.
 
-Method: Arrow tables and expected values written by hand.
+Method: Arrow tables and expected values written by hand; for a view's own order a project that is run.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import io
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 import typer
 
+import warm_command
 from headrace.cli import contents, display
 from headrace.cli.commands import watch
 from headrace.formats.json_tables import table_json, value
@@ -47,8 +49,32 @@ def test_copies_are_written_out_in_the_order_of_the_columns() -> None:
 def test_the_order_asked_for_wins_over_the_views_own_and_that_over_its_key() -> None:
     assert [n for _, n in shown(["n:desc"])] == [3, 3, 3, 2, 1, None]
     assert [n for _, n in shown(["REGION:desc", "n"])] == [1, None, 3, 3, 3, 2]
-    assert [n for _, n in shown(NONE, order=("n:desc",))] == [3, 3, 3, 2, 1, None]
+    assert [n for _, n in shown(NONE, order=("n desc nulls last",))] == [3, 3, 3, 2, 1, None]
+    assert [n for _, n in shown(NONE, order=("n desc nulls first",))] == [None, 3, 3, 3, 2, 1]
+    assert [n for _, n in shown(NONE, order=("REGION asc nulls last", "n asc nulls last"))] == [3, 3, 3, None, 1, 2]
+    assert shown(NONE, order=("hidden asc nulls first", "n desc nulls last")) == shown(NONE)
     assert [n for _, n in shown(NONE, key=("n",))] == [None, 1, 2, 3, 3, 3]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_view_that_ends_in_an_order_is_shown_in_it(tmp_path: Path) -> None:
+    expected: dict[str, list[int | None]] = {
+        "s DESC": [95, 40, 12, None],
+        "2": [None, 12, 40, 95],
+        "s NULLS LAST": [12, 40, 95, None],
+        "s DESC NULLS FIRST": [None, 95, 40, 12],
+    }
+    assert warm_command.run(tmp_path, "init", "--template", "files").returncode == 0
+    for number, order in enumerate(expected):
+        text = f"SELECT page, nullif(seconds, 7) AS s FROM visits ORDER BY {order}"
+        (tmp_path / f"views/v{number}.sql").write_text(text)
+    done = warm_command.run(tmp_path, "up", "--once")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for number, (order, values) in enumerate(expected.items()):
+        done = warm_command.run(tmp_path, "show", f"v{number}", "--json")
+        assert done.returncode == 0, done.stderr
+        assert [s for _, s in json.loads(done.stdout)["rows"]] == values, order
 
 
 def test_a_limit_counts_copies() -> None:

@@ -1,4 +1,7 @@
-"""Goal: a view is compiled again only when its text or what it reads has changed. Method: which texts are lowered."""
+"""Goal: a view is compiled again only when its text or what it reads has changed, and fails alone.
+
+Method: which texts are lowered, and a compiler with a fault.
+"""
 
 from __future__ import annotations
 
@@ -76,3 +79,23 @@ def test_a_name_that_is_taken_by_a_table_is_looked_at_again(spark: Any) -> None:
     assert fresh == ["clicks", "pages"]
     _, second = compiler.again((ORDERS, CLICKS), views)
     assert list(second.refused) == ["clicks", "pages"]
+
+
+class Faulty(Compiler):
+    """Meets what it does not expect in one view."""
+
+    def lowered(self, definition: ViewDefinition, *rest: Any) -> Any:
+        if definition.name == "totals":
+            raise KeyError(99)
+        return super().lowered(definition, *rest)
+
+
+def test_a_fault_of_the_compiler_refuses_the_view_that_meets_it(spark: Any) -> None:
+    definitions = [ViewDefinition(n, sql) for n, sql in VIEWS.items()]
+    compilation = Faulty(spark).compile({t.name: t for t in (ORDERS, CLICKS)}, definitions, {})
+    assert [*compilation.views] == ["pages"]
+    refused = {name: error.code for name, error in compilation.refused.items()}
+    assert refused == {"totals": "internal", "twice": "sql.analysis", "broken": "sql.unknown_column"}
+    told = compilation.refused["totals"]
+    assert (told.what, told.where) == ("view totals could not be compiled: KeyError: 99", "view totals")
+    assert "in another way" in told.next

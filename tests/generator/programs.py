@@ -136,28 +136,18 @@ class Drawing:
                 text = Queries(self.rng, reach).query(self.rng.randint(min(depth, 1), depth)).text
                 made[f"v{self.tally.drawn + n}"] = text
             self.tally.drawn += len(made)
-            compilation = self.compiled(views, made)
+            compilation = compile_views(self.spark, self.tables, {**views, **made})
             for name, error in compilation.refused.items():
-                self.count(name, made[name], error)
+                if error.code == "internal":  # the compiler breaks
+                    self.fail({**views, name: made[name]}, name, error.what)
+                else:
+                    self.count(name, made[name], error)
             good = [n for n in made if n in compilation.views]
             views.update({n: made[n] for n in good[: count - len(views)]})
             if len(views) == count:
                 chosen = {n: compilation.views[n] for n in views}
                 reads = {r for view in chosen.values() for r in view.reads}
                 return Compilation(chosen, {}, frozenset(t.name for t in self.tables if t.name in reads))
-
-    def compiled(self, views: dict[str, Piece], made: dict[str, Piece]) -> Compilation:
-        """Both together; a query at which the compiler breaks is found and is a failure."""
-        try:
-            return compile_views(self.spark, self.tables, {**views, **made})
-        except Exception:
-            for name, text in list(made.items()):
-                try:
-                    compile_views(self.spark, self.tables, {**views, name: text})
-                except Exception as error:
-                    self.fail({**views, name: text}, name, f"the compiler breaks: {error!r}"[:1500])
-                    del made[name]
-            return compile_views(self.spark, self.tables, {**views, **made})
 
     def fail(self, views: dict[str, Piece], name: str, what: str) -> None:
         self.failures.append((Generated(self.tables, views, (), ()), Failure(name, what)))

@@ -135,3 +135,34 @@ def test_rows_with_maps_go_as_they_came_whatever_the_order_of_their_entries(spar
         p.expect("grouped", [{"m": m, "c": c} for m, c in groups])
         for view in views:
             p.expect(view, p.batch(view))
+
+
+@pytest.mark.spark
+def test_without_ansi_a_sum_that_does_not_fit_is_what_it_is_to_spark(spark: Any) -> None:
+    """A bigint keeps its lowest 64 bits, a decimal has no value; and the view goes on."""
+    views = {
+        "grouped": "select k, sum(n) n, sum(d) d, avg(d) a, avg(n) m from t group by k",
+        "distinct_values": "select k, sum(distinct n) n, sum(distinct d) d from t group by k",
+        "recomputed": "select k, sum(n) n, sum(d) d, collect_list(id) l from t group by k",
+        "whole": "select id, sum(n) over (partition by k) n, sum(d) over (partition by k) d from t",
+        "running": "select id, sum(n) over w n, sum(d) over w d from t window w as (partition by k order by id)",
+    }
+    tables, most, nines = {"t": "id int, k int, n bigint, d decimal(38,2)"}, (1 << 63) - 1, "9" * 36 + ".99"
+    with Pipeline(tables, views, {"t": ["id"]}, spark=spark, settings={"ansi": False}) as p:
+        first = {"id": 1, "k": 0, "n": most, "d": nines}
+        p.step({"t": [first, {"id": 2, "k": 0, "n": 2, "d": "0.01"}, {"id": 3, "k": 1, "n": 5, "d": "1.00"}]})
+        wrapped = {"n": 1 - (1 << 63), "d": None}
+        other, third = {"k": 1, "n": 5, "d": "1.00"}, {"id": 3, "n": 5, "d": "1.00"}
+        p.expect("grouped", [{"k": 0, **wrapped, "a": None, "m": 2.0**62}, {**other, "a": "1", "m": 5.0}])
+        p.expect("distinct_values", [{"k": 0, **wrapped}, other])
+        p.expect("recomputed", [{"k": 0, **wrapped, "l": [1, 2]}, {**other, "l": [3]}])
+        p.expect("whole", [{"id": 1, **wrapped}, {"id": 2, **wrapped}, third])
+        p.expect("running", [{"id": 1, "n": most, "d": nines}, {"id": 2, **wrapped}, third])
+        for view in views:
+            p.expect(view, p.batch(view))
+        p.step({"t": [{"id": 2, "_w": -1}, {"id": 4, "k": 1, "n": -7, "d": "-3.00"}]})
+        rows = [{"k": 0, "n": most, "d": nines}, {"k": 1, "n": -2, "d": "-2.00"}]
+        p.expect("distinct_values", rows)
+        p.expect("recomputed", [{**row, "l": ids} for row, ids in zip(rows, ([1], [3, 4]), strict=True)])
+        for view in views:
+            p.expect(view, p.batch(view))

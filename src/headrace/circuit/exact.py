@@ -225,7 +225,7 @@ class IntegerAccumulators:
         return cls(decode(array, 0)[0])
 
     def to_int64(self) -> tuple[Integers, Mask]:
-        """The sums, and which of them do not fit into int64 (their value is then meaningless)."""
+        """The sums, and which of them do not fit into int64 (of those the lowest 64 bits)."""
         words, fits = self.limbs.words(2)
         return words[0] | (words[1] << 32), ~fits
 

@@ -29,6 +29,7 @@ _DOUBLES, _INTEGERS = exact.Accumulators, exact.IntegerAccumulators
 BITWISE = ("bit_and", "bit_or", "bit_xor")
 EXTREMES = {"min": "least", "max": "greatest"}  # of values that only come: function -> kind of slot
 RUNNING = (*WHOLE, TEXT)  # the types of such values
+WRAPPED_SUM = "wrapped_sum"  # of integers, of which the lowest 64 bits are the result
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,8 @@ class Part:
             values = pa.array(total.mean_double(safe))
         else:
             numbers, overflow = total.to_int64()
+            if self.function == WRAPPED_SUM:
+                overflow = np.zeros(len(count), bool)
             values = pa.array(numbers).cast(arrow)
         if not self.forgiving and (overflow & some & wanted).any():
             raise ArithmeticError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,12 @@ from headrace.model.delivery import WEIGHT
 
 if TYPE_CHECKING:
     from headrace.model.schema import ViewSchema
+
+# A column of a view's own order, as its schema has it.
+_OWN = re.compile(r"(.+) (asc|desc) nulls (first|last)", re.DOTALL)
+Way = tuple[str, str]  # as Arrow has it: the direction, and where NULLs stand
+_ASCENDING: Way = ("ascending", "at_start")
+_DESCENDING: Way = ("descending", "at_end")
 
 
 def copies(table: pa.Table) -> int:
@@ -35,8 +42,8 @@ def ordered(
     """
     weights = table[WEIGHT].to_numpy()
     total = int(weights.sum())
-    keys = [_sort_key(text, schema) for text in order_by] or [_sort_key(text, schema) for text in schema.order]
-    keys += [(name, "ascending") for name in (*schema.key, *schema.names) if name not in {key for key, _ in keys}]
+    keys = [_sort_key(text, schema) for text in order_by] or _own_order(schema)
+    keys += [(name, _ASCENDING) for name in (*schema.key, *schema.names) if name not in {key for key, _ in keys}]
     places = _places(table, dict(keys))
     if copies:
         places = np.repeat(places, weights[places])
@@ -46,17 +53,17 @@ def ordered(
     return (rows.select(list(schema.names)) if copies else rows), total
 
 
-def _places(table: pa.Table, keys: dict[str, str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The rows' places in Spark's order: NULL before and NaN after all values, the other way round when descending."""
+def _places(table: pa.Table, keys: dict[str, Way]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The rows' places in Spark's order: NaN after all values, before them when descending."""
     columns: list[Any] = []
     order: list[tuple[str, str, str]] = []
-    for name, way in keys.items():
+    for name, (way, nulls) in keys.items():
         column = table[name]
         if pa.types.is_nested(column.type):
             continue  # Arrow does not order them
         parts = [pc.is_nan(column), column] if pa.types.is_floating(column.type) else [column]
         for part in parts:
-            order.append((str(len(columns)), way, "at_start" if way == "ascending" else "at_end"))
+            order.append((str(len(columns)), way, nulls))
             columns.append(part)
     if not columns:
         return np.arange(table.num_rows)
@@ -65,7 +72,21 @@ def _places(table: pa.Table, keys: dict[str, str]) -> np.ndarray[tuple[int], np.
     return places
 
 
-def _sort_key(text: str, schema: ViewSchema) -> tuple[str, str]:
+def _own_order(schema: ViewSchema) -> list[tuple[str, Way]]:
+    """The order that the view's query ends in; none where it names what a star was only taken to have."""
+    named = {name.lower(): name for name in schema.names}
+    keys = []
+    for text in schema.order:
+        known = _OWN.fullmatch(text)
+        if known is None or known[1].lower() not in named:
+            return []
+        direction = "ascending" if known[2] == "asc" else "descending"
+        nulls = "at_start" if known[3] == "first" else "at_end"
+        keys.append((named[known[1].lower()], (direction, nulls)))
+    return keys
+
+
+def _sort_key(text: str, schema: ViewSchema) -> tuple[str, Way]:
     name, _, direction = text.partition(":")
     found = next((column for column in schema.names if column.lower() == name.lower()), None)
     if found is None:
@@ -73,7 +94,7 @@ def _sort_key(text: str, schema: ViewSchema) -> tuple[str, str]:
         raise typer.BadParameter(f"'{name}' is no column of {schema.name}; {hint}")
     if direction.lower() not in ("", "asc", "desc"):
         raise typer.BadParameter(f"'{text}': write COLUMN, COLUMN:asc or COLUMN:desc")
-    return found, "descending" if direction.lower() == "desc" else "ascending"
+    return found, _DESCENDING if direction.lower() == "desc" else _ASCENDING
 
 
 def write_csv(table: pa.Table) -> None:

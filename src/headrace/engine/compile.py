@@ -33,6 +33,7 @@ from headrace.circuit.node import (
     with_children,
 )
 from headrace.circuit.one_row import has_one_row
+from headrace.engine.lost import lost_spark
 from headrace.engine.session import computed_by
 from headrace.engine.unroll import LOOP
 from headrace.formats.types.arrow import quote, to_arrow
@@ -136,6 +137,8 @@ class Compiler:
                 self._admitted[definition.sql, *names] = admitted[name]
             except HeadraceError as error:
                 refused[name] = error
+            except Exception as error:
+                refused[name] = self.fault(error, definition)
         views: dict[str, Compiled] = {}
         used: set[str] = set()
         keys: dict[str, tuple[str, ...]] = {n: r.key for n, r in tables.items()}
@@ -159,6 +162,9 @@ class Compiler:
                 self._lowered[same] = lowered
             except HeadraceError as error:
                 refused[name] = error
+                continue
+            except Exception as error:
+                refused[name] = self.fault(error, wanted[name])
                 continue
             compiled = views[name] = self.versioned(wanted[name], admitted[name], lowered, known.get(name))
             keys[compiled.feed], columns[compiled.feed] = compiled.schema.key, compiled.schema.names
@@ -193,6 +199,19 @@ class Compiler:
         result = tuple(Column(name, root.types[i], root.nullables[i]) for i, (name, _, _) in enumerate(outputs))
         unique = unique_columns(root, keys, columns)
         return Lowered(root, result, tuple(result[i].name for i in unique) if unique else (), lineage(root))
+
+    def fault(self, error: Exception, definition: ViewDefinition) -> HeadraceError:
+        """The refusal of the one view whose text the code does not expect; raises what no text is to blame for."""
+        if isinstance(error, OSError | MemoryError):
+            raise error
+        if gone := lost_spark(self.spark, error):
+            raise gone from error
+        said = str(error).split("\n", 1)[0]
+        return HeadraceError(
+            "internal", f"view {definition.name} could not be compiled: {type(error).__name__}: {said}",
+            where=where(definition), why="this is a fault in Headrace, not in your project",
+            next="write the view in another way, and report this one with its text; the other views are maintained",
+        )  # fmt: skip
 
     def versioned(
         self, definition: ViewDefinition, admitted: Admitted, lowered: Lowered, known: ViewRecord | None
@@ -319,7 +338,7 @@ def clocks(node: Node) -> Iterator[Node]:
 
 
 def spelled(column: str, descending: bool, nulls_last: bool) -> str:
-    """One column of a presentation order as SQL spells it."""
+    """One column of a presentation order as SQL spells it; ``headrace.cli.contents`` reads it."""
     return f"{column} {'desc' if descending else 'asc'} nulls {'last' if nulls_last else 'first'}"
 
 

@@ -15,9 +15,9 @@ from pyspark.errors import ParseException
 
 from headrace.model.errors import HeadraceError
 from headrace.sql.catalyst import Catalyst, class_name
-from headrace.sql.clock import check_casts, check_text
+from headrace.sql.clock import check_casts, check_constant, check_text
 from headrace.sql.errors import UnknownRelation, did_you_mean, origin_place, syntax_error
-from headrace.sql.functions import is_generator, verdicts
+from headrace.sql.functions import TABLES, is_generator, verdicts
 from headrace.sql.tree import SUBQUERIES, Tree
 
 _PLANS = """
@@ -140,6 +140,8 @@ class _Gate:
             self.table_function(plan)
         elif kind == "Sort" and not plan.productElement(1):
             raise self.refused(plan, *_PLACED)
+        for expression in self.constants(plan, kind):
+            check_constant(self.tree.catalyst, expression, self.where)
         self.inside(plan, scope)
 
     def inside(self, node: Any, scope: frozenset[str]) -> None:
@@ -148,6 +150,17 @@ class _Gate:
                 self.plan(part, scope)
             elif kind == "expression":
                 self.expression(part, scope)
+
+    def constants(self, plan: Any, kind: str) -> list[Any]:
+        """What analysis computes, so that the second gate sees but the result."""
+        items = self.tree.catalyst.items
+        if kind == "Pivot":
+            return items(plan.pivotValues())
+        if kind == "UnresolvedTableValuedFunction" and str(items(plan.name())[-1]).lower() not in TABLES.split():
+            return []
+        if kind not in ("UnresolvedTableValuedFunction", "UnresolvedInlineTable"):
+            return []
+        return [part for of, part in self.tree.inside(plan) if of == "expression"]
 
     def common(self, plan: Any, scope: frozenset[str]) -> None:
         """WITH: each definition sees the ones before it (and itself when recursive), the body sees all."""
@@ -251,7 +264,7 @@ def _presentation(catalyst: Catalyst, plan: Any) -> tuple[Ordering, ...]:
         plan = plan.child()
     if class_name(plan) != "Sort":
         return ()
-    columns = _output_names(catalyst, plan.child())
+    columns = _outputs(catalyst, plan.child())
     found = []
     for entry in catalyst.items(plan.order()):
         name = _output_name(catalyst, entry.child(), columns)
@@ -262,37 +275,41 @@ def _presentation(catalyst: Catalyst, plan: Any) -> tuple[Ordering, ...]:
     return tuple(found)
 
 
-def _output_names(catalyst: Catalyst, plan: Any) -> list[str | None]:
-    """What the SELECT list shows of its columns' names; None where only analysis knows, all from a star on."""
+def _outputs(catalyst: Catalyst, plan: Any) -> list[tuple[str | None, list[str]]]:
+    """What the SELECT list shows of its columns: their names, None where only analysis knows; and of those that are
+    taken as they are what they are called there, in lower case. No column at all from a star on."""
     while class_name(plan) in ("Distinct", "UnresolvedHaving", "UnresolvedQualify", "WithWindowDefinition"):
         plan = plan.child()
     if class_name(plan) not in ("Project", "Aggregate"):
         return []
     entries = plan.projectList() if class_name(plan) == "Project" else plan.aggregateExpressions()
-    names: list[str | None] = []
+    shown: list[tuple[str | None, list[str]]] = []
     for entry in catalyst.items(entries):
         if "Star" in class_name(entry):
             return []
         if class_name(entry) == "Alias":
-            names.append(str(entry.name()))
+            shown.append((str(entry.name()), []))
         elif class_name(entry) == "UnresolvedAttribute":
-            names.append(str(catalyst.items(entry.nameParts())[-1]))
+            parts = [str(part) for part in catalyst.items(entry.nameParts())]
+            shown.append((parts[-1], [part.lower() for part in parts]))
         else:
-            names.append(None)
-    return names
+            shown.append((None, []))
+    return shown
 
 
-def _output_name(catalyst: Catalyst, expression: Any, columns: list[str | None]) -> str | None:
+def _output_name(catalyst: Catalyst, expression: Any, columns: list[tuple[str | None, list[str]]]) -> str | None:
     if class_name(expression) == "UnresolvedOrdinal":
         ordinal = int(expression.ordinal())
-        return columns[ordinal - 1] if 0 < ordinal <= len(columns) else None
+        return columns[ordinal - 1][0] if 0 < ordinal <= len(columns) else None
     if class_name(expression) != "UnresolvedAttribute":
         return None
-    name = str(catalyst.items(expression.nameParts())[-1])
-    named = [c for c in columns if c is not None and c.lower() == name.lower()]
+    parts = [str(part) for part in catalyst.items(expression.nameParts())]
+    if len(parts) > 1:  # `t.x` may be another one than the column `x` that is shown
+        return next((name for name, own in columns if own == [part.lower() for part in parts]), None)
+    named = [name for name, _ in columns if name is not None and name.lower() == parts[0].lower()]
     if named:
         return named[0]
-    return name if not columns else None
+    return parts[0] if not columns else None
 
 
 # -- after analysis -----------------------------------------------------------------------------------------

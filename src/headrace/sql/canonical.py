@@ -92,7 +92,7 @@ class _Canonical:
         kind = class_name(plan)
         if kind == "MapInArrow":
             return plan
-        below = kind in _LIMITS or (limited and kind in _PASSING) or self.windows.unordered(plan)
+        below = kind in _LIMITS or (limited and kind in (*_PASSING, *_EVALUATING)) or self.windows.unordered(plan)
         children = self.catalyst.items(plan.children())
         new = [self.plan(child, below) for child in children]
         if any(a is not b for a, b in zip(children, new, strict=True)):

@@ -60,8 +60,9 @@ class Windows:
             return plan
         node = child
         if parts.total:
-            # Rows that differ in nothing but their partition lie in any order.
-            whole = total(self.build, node, partition, order or given) or [self.build.ascending(partition[0])]
+            # Rows that differ in nothing, or in nothing but their partition, lie in any order.
+            alike = partition[0] if partition else self.build.literal(1)
+            whole = total(self.build, node, partition, order or given) or [self.build.ascending(alike)]
             node = self.windows(plan, node, partition, whole, parts.total)
         if parts.peers:
             node = self.windows(plan, node, partition, order, parts.peers)

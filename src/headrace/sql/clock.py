@@ -22,6 +22,7 @@ TIME_ONLY = r"^[\x00-\x20\x7f]*(T[0-9]|[0-9]{1,2}:)"
 
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "ZONE")
 _STRINGS = ("STRING_LITERAL", "DOUBLEQUOTED_STRING")
+_HOLDING = ("array", "map", "named_struct", "struct")  # functions in which a text stays what it is
 _TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"
 _WHY = "its value depends on the day it is read"
 
@@ -64,6 +65,24 @@ def check_text(catalyst: Catalyst, parser: Any, text: str, where: str) -> None:
         before = name
 
 
+def check_constant(catalyst: Catalyst, expression: Any, where: str, *, read: bool = False) -> None:
+    """Refuse a text that follows the clock in what analysis makes a constant of, so that only the result is left.
+
+    ``read``: whether it is cast to a date or timestamp, or given to a function, which may do the same.
+    """
+    kind = class_name(expression)
+    if kind == "Literal" and read and type_text(expression).startswith("string") and expression.value() is not None:
+        value = str(expression.value().toString())
+        if follows_clock(value):
+            raise _refusal(value, origin_place(where, expression))
+    if kind == "Cast":
+        read = read or re.search("date|timestamp", type_text(expression)) is not None
+    if kind == "UnresolvedFunction":
+        read = read or str(catalyst.items(expression.nameParts())[-1]).lower() not in _HOLDING
+    for child in catalyst.items(expression.children()):
+        check_constant(catalyst, child, where, read=read)
+
+
 def check_casts(catalyst: Catalyst, expression: Any, where: str) -> None:
     """Refuse a resolved expression that makes timestamps (or, of a special word, dates) from the clock."""
     kind = class_name(expression)
@@ -85,7 +104,7 @@ def check_casts(catalyst: Catalyst, expression: Any, where: str) -> None:
 def _check_cast(catalyst: Catalyst, cast: Any, where: str) -> None:
     source, target = type_text(cast.child()), type_text(cast)
     moves = re.search(r"\btimestamp\b", target) is not None
-    if source.startswith("time(") and target.startswith("timestamp"):
+    if re.search(r"\btime\(", source) and "timestamp" in target:
         raise _of_type(cast, where, "a time of day", "add it to a date: make_timestamp(date, time)")
     if "variant" in source and moves:
         raise _of_type(cast, where, "a variant", "cast it to string first")

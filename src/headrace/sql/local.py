@@ -57,7 +57,8 @@ DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # that Arrow wa
 FIELDS_OF_DATES: dict[str, Field] = {"Year": "year", "Month": "month", "DayOfMonth": "day"}
 UNITS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000, "DD": 86_400_000_000}
 CLOCK = {"Hour": "hour", "Minute": "minute", "Second": "second"}
-FIELDS = re.compile("yyyy|MM|dd|HH|mm|ss|[-/:. ]")
+# A field is all of its letters that stand together: MMMM is the name of a month, not its number twice.
+FIELDS = re.compile("yyyy(?!y)|MM(?!M)|dd(?!d)|HH(?!H)|mm(?!m)|ss(?!s)|[-/:. ]")
 SEARCHED = {"Contains": "match_substring", "StartsWith": "starts_with", "EndsWith": "ends_with"}
 CHOICES_MAX = 16
 _SHORT = ("day", "hour", "minute", "second")  # the last field of an interval that is a number of microseconds

@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 from headrace.circuit.node import Accumulation
+from headrace.circuit.slots import WRAPPED_SUM
 from headrace.sql.catalyst import Catalyst, class_name, singleton, type_text
 
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_NUMBERS = (*_WHOLE, "float", "double")
 _INTERVAL = "interval day to second"
 # Types whose order is that of their encoding (headrace.state.order); a type that holds another one is not among them.
 _ORDERED = re.compile(
@@ -98,15 +100,23 @@ def _name(function: Any, kind: str, of: str) -> str:
     for names in (BITWISE, STATISTICS, EXTREMES, PERCENTILES):
         if kind in names:
             return names[kind]
+    if kind == "Sum" and of in _WHOLE and _mode(function) == "LEGACY":
+        return WRAPPED_SUM
     return ("try_" if forgives(function) else "") + ADDED[kind]
 
 
 def forgives(function: Any) -> bool:
-    """Whether an overflow of a sum or mean is NULL instead of an error."""
+    """Whether an overflow of a sum or mean is NULL instead of an error; without ANSI it is that for decimals."""
+    mode = _mode(function)
+    return mode == "TRY" or (mode == "LEGACY" and type_text(function).startswith("decimal("))
+
+
+def _mode(function: Any) -> str:
+    """What becomes of an overflow: ANSI, TRY or LEGACY."""
     kind = class_name(function)
     if kind == "Sum":
-        return bool(function.evalContext().evalMode().toString() == "TRY")
-    return bool(kind == "Average" and function.evalMode().toString() == "TRY")
+        return str(function.evalContext().evalMode().toString())
+    return str(function.evalMode().toString()) if kind == "Average" else ""
 
 
 def _counted(catalyst: Catalyst, arguments: list[Any], condition: Any | None) -> list[Any]:

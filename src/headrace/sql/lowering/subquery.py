@@ -51,6 +51,8 @@ class Values:
             return pulled
         if any(of_clock(self.make, e) for e in self.catalyst.items(self.plan.expressions())):
             raise refuse_clock(kind)
+        if kind == "Aggregate" and any(map(self.beside, self.catalyst.items(self.plan.aggregateExpressions()))):
+            return self.over_groups()
         plan = self.tree.with_expressions(self.plan, self.replaced)
         first, *others = self.catalyst.items(plan.children())
         for _, row, _ in self.found:
@@ -68,6 +70,34 @@ class Values:
         condition = self.make.all_of(rest) if rest else None
         joined = self.make.join(self.plan.joinType(), self.plan.left(), self.plan.right(), condition)
         return self.filtered(self.make.all_of([p for p in parts if self.uses(p)]), joined)
+
+    def beside(self, expression: Any) -> bool:
+        """Whether a subquery stands in an entry of an aggregate's SELECT list, outside of its functions."""
+        kind = class_name(expression)
+        if kind in ("ScalarSubquery", "AggregateExpression"):
+            return kind == "ScalarSubquery"
+        return any(map(self.beside, self.catalyst.items(expression.children())))
+
+    def over_groups(self) -> Any:
+        """An aggregate of what stands beside the subqueries, then the SELECT list over its rows.
+
+        As large parts as there are, so that what the canonical form has put around a function stays with it.
+        """
+        parts: list[Any] = []
+
+        def over_rows(expression: Any) -> Any:
+            if class_name(expression) in ("Literal", "ScalarSubquery"):
+                return expression
+            if not self.beside(expression):
+                parts.append(self.make.alias(expression, "part"))
+                return parts[-1].toAttribute()
+            new = [over_rows(child) for child in self.catalyst.items(expression.children())]
+            return expression.withNewChildren(self.catalyst.seq(new))
+
+        entries, keys = self.catalyst.items(self.plan.aggregateExpressions()), self.plan.groupingExpressions()
+        values = [over_rows(e.child() if class_name(e) == "Alias" else e) for e in entries]
+        groups = self.make.aggregate(self.catalyst.items(keys), parts, self.plan.child())
+        return self.make.project([self.make.named(v, e) for v, e in zip(values, entries, strict=True)], groups)
 
     def filtered(self, condition: Any, child: Any) -> Any:
         """What comes before the first subquery is tested first, so that fewer rows are kept for the rest; so is what
