@@ -28,6 +28,7 @@ from headrace.catalog.store import Catalog
 from headrace.engine.compile import Compiler
 from headrace.engine.maintain import Maintainer
 from headrace.engine.session import open_session
+from headrace.engine.swap import swap
 from headrace.log.append import LogWriter
 from headrace.model.definition import Settings, ViewDefinition
 from headrace.model.schema import Column, Relation
@@ -75,7 +76,7 @@ def run(folder: Path, steps: int, every: int) -> list[dict[str, float]]:
     maintainer.recover({}, {})
     definitions = [ViewDefinition(name, sql) for name, sql in VIEWS.items()]
     views = Compiler(spark).compile({"orders": ORDERS}, definitions, {}).views
-    maintainer.swap({"orders": ORDERS}, views, set())
+    swap(maintainer, {"orders": ORDERS}, views, set())
     random, began, seen = np.random.default_rng(0), time.monotonic(), []
     append(log, np.arange(ROWS), random)
     for step in range(1, steps + 1):

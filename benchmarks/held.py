@@ -21,6 +21,7 @@ from headrace.catalog.store import Catalog
 from headrace.circuit.work import Tally
 from headrace.engine.compile import Compiler
 from headrace.engine.maintain import Maintainer
+from headrace.engine.swap import swap
 from headrace.engine.work import Work, work
 from headrace.formats.types.arrow import from_arrow
 from headrace.formats.types.arrow import schema as arrow_schema
@@ -97,7 +98,7 @@ class Held:
         definitions = [ViewDefinition(name, sql) for name, sql in self.queries.items()]
         compilation = Compiler(self.spark).compile(self.relations, definitions, {})
         assert not compilation.refused, {name: str(error) for name, error in compilation.refused.items()}
-        self.maintainer.swap(self.relations, compilation.views, set())
+        swap(self.maintainer, self.relations, compilation.views, set())
         return time.perf_counter() - began
 
     def append(self, changes: Changes) -> int:

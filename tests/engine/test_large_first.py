@@ -30,6 +30,16 @@ VIEWS = {
     "missing": "select c.id from customers c left anti join orders o on o.customer = c.id",
     "all_of_it": "select count(*) n, sum(total) s from by_customer",
 }
+# A subquery in two places of one circuit, and one that Spark alone groups beside one that has a row over nothing.
+IN_PARTS = {
+    "neighbours": "with m as (select customer, max(amount) hi, count(distinct amount) n, sum(amount) total from orders"
+    " group by customer) select a.customer, a.hi, b.hi other, a.total, b.n from m a join m b on b.customer = a.customer + 1",
+    "met": "with m as (select id, name from customers c left semi join orders o on o.customer = c.id)"
+    " select a.id, b.name from m a join m b on b.id = a.id + 1",
+    "above": "select customer, sort_array(collect_list(amount)) l from orders group by customer"
+    " having max(amount) > (select avg(amount) from orders)",
+    "all_above": "select sort_array(collect_list(n)) l from (select customer, count(*) n from orders group by customer)",
+}
 ROWS = 3_000
 
 
@@ -86,3 +96,19 @@ def test_first_contents_beyond_a_task_are_those_of_one(project: Running, monkeyp
     project.push({"orders": {"delete": [[5]], "insert": [[9_000, 3, "17.00"]]}})
     project.step()
     project.verify()
+
+
+def test_what_the_tasks_of_a_first_step_keep_is_kept_once(project: Running) -> None:
+    """Else the greatest value of a group outlives its row, and what a group was shown as its next change."""
+    backfill = project.pipeline.maintainer.backfill
+    backfill.settings = replace(backfill.settings, step_rows=100)
+    project.define(IN_PARTS)
+    project.verify()
+    for first in range(ROWS - 200, ROWS, 25):
+        project.push({"orders": {"delete": [[n] for n in range(first, first + 25)]}})
+        project.step()
+        project.verify()
+    project.push({"orders": {"delete": [[n] for n in range(ROWS)]}})
+    project.step()
+    project.verify()
+    assert project.contents("all_above") == Counter([("[]",)]) and not project.contents("above")

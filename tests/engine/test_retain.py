@@ -158,6 +158,26 @@ def test_a_table_that_does_not_change_keeps_its_parts(tmp_path: Path) -> None:
     assert sorted(path.name for path in log.glob("*.base")) == sorted(second.names())
 
 
+def test_a_base_that_cannot_begin_as_somebody_reads_the_log_leaves_no_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try writes parts of its own: those of many would fill the disk."""
+    monkeypatch.setattr(retain, "HOLD_S", 0.01)
+    made, log = RandomLog(3), project(tmp_path) / ".headrace/log"
+    made.grow(log, 100, segment_bytes=SEGMENT)
+    begin = removed(tmp_path, 40)
+    assert begin > 0
+    named = LogReader(log).base.names()
+    with LogWriter(log, segment_bytes=SEGMENT) as writer, writer.held():
+        catalog = Catalog(tmp_path / ".headrace/catalog.db")
+        plan = retain.planned(log, catalog, 80, None)
+        assert plan.commit > begin
+        assert retain.carry_out(log.parent, catalog, writer, plan) is None
+        catalog.close()
+    assert {path.name for path in log.glob("*.base")} == named
+    check(tmp_path, made, begin, 5)
+
+
 def test_columns_that_no_view_has_read_yet_are_kept(tmp_path: Path) -> None:
     """The source's table has a column more than the catalogue knows."""
     known = Relation("t", (Column("id", "bigint"), Column("a", "string")), ("id",))
@@ -343,6 +363,8 @@ def test_what_was_set_aside_before_the_base_stays_in_the_quarantine(tmp_path: Pa
     files = [file(1, [3, 5]), file(2, [begin - 1, begin, begin + 1]), file(3, [begin + 2])]
     catalog.put_set_aside([*files, SetAside("clicks", 1, "elsewhere", 7)])
     kept.begin([], RELATIONS["orders"], 9, 100)
+    assert catalog.set_aside()[1:] == files  # what there was is named until the step is published
+    kept.save()
     orders = [entry for entry in catalog.set_aside() if entry.relation == "orders"]
     assert orders[0] == files[0]
     assert [rows["_commit"].to_pylist() for _, rows in there(catalog, orders)] == [[3, 5], [begin - 1, begin]]

@@ -50,6 +50,7 @@ QUERIES = {
     "best_by_expression": """
         select case_id, s, price from bids
         qualify row_number() over (partition by case_id, upper(s) order by price % 2 nulls last, day desc) <= 2""",
+    "none": "select case_id, auction, price from bids qualify row_number() over (partition by case_id, auction order by at) < 1",
     "best_of_all": "select case_id, price, s from bids qualify row_number() over (partition by case_id order by at) <= 2",
     "all_best": """
         select case_id, auction, price, s from bids
@@ -91,7 +92,7 @@ QUERIES = {
         group by case_id""",
 }  # fmt: skip
 KEEP_LESS = {
-    "all_best_ticks", "first_ranks_of_ticks",
+    "all_best_ticks", "first_ranks_of_ticks", "none",
     "all_best", "first_ranks", "own_best", "best", "best_three", "second", "best_by_expression", "best_of_all", "best_of_joined", "extremes",
     "extremes_of_joined", "extremes_of_texts", "distinct_values", "of_a_union",
 }  # fmt: skip

@@ -97,7 +97,8 @@ def test_what_is_left_adds_up_to_what_was_there(tmp_path: Path) -> None:
 def test_who_asks_for_what_is_gone_is_told_where_the_log_begins(tmp_path: Path) -> None:
     with filled(tmp_path, 40) as writer:
         open_before = LogReader(tmp_path)
-        assert len(open_before.refs(3, 40)) == 37
+        refs = open_before.refs(3, 40)
+        assert len(refs) == 37
         commit = remove(writer, tmp_path, 30, Files())
     for reader in (open_before, LogReader(tmp_path)):
         for asked in (lambda r: r.refs(3, 10), lambda r: r.refs(0, commit - 1), lambda r: list(r.origins(0, 40))):
@@ -109,6 +110,9 @@ def test_who_asks_for_what_is_gone_is_told_where_the_log_begins(tmp_path: Path) 
         assert (base, origin) == (commit, TransactionOrigin("shop", str(commit), commit))
         assert reader.base.commit == commit
         assert next(segment.first for segment in reader.segments()) == commit + 1
+    with pytest.raises(HeadraceError, match=r"log\.retained") as caught:  # looked up before it went, opened after it
+        list(LogReader(tmp_path).read(refs, "orders", 3, 40))
+    assert f"begins with commit {commit + 1}" in caught.value.what
 
 
 def test_a_closed_segment_lets_all_go_that_was_there(tmp_path: Path) -> None:

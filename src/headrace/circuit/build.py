@@ -11,12 +11,13 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.circuit.explain import name as name_of
-from headrace.circuit.flow import Columns, Flow, Stage
+from headrace.circuit.flow import INSTANT, Columns, Flow, Stage
 from headrace.circuit.hashing import bucket
 from headrace.circuit.node import Expression, Feed, Node, Shared
 from headrace.circuit.operators import OPERATORS
 from headrace.circuit.operators.changes import ReadRange
 from headrace.circuit.work import Operator, Passed
+from headrace.model.delivery import WEIGHT
 from headrace.state.run import HASH
 
 TABLE = "table:"  # arrangements of a table's contents are named after it
@@ -101,6 +102,19 @@ class Builder:
         if not self.shape.wide:
             return self.alone(flow)
         return self.dealt(flow, bucket(F.col(HASH), self.shape.partitions))
+
+    def gather_all(self, flow: Flow) -> Flow:
+        """Rows that all have the hash 0, ``_w`` and ``_i`` in one task.
+
+        In a wide circuit with one more, without weight: the one task of several that has any is known by that, also
+        where nothing changes. A task's number does not tell, as it depends on what else the job does.
+        """
+        if not self.shape.wide:
+            return self.alone(flow)
+        head = {HASH: 0, WEIGHT: 0, INSTANT: 1}
+        columns = [F.lit(head.get(name)).cast(type_text).alias(name) for name, type_text in flow.columns]
+        row = self.spark.range(0, 1, 1, 1).select(*columns)
+        return self.gather(Flow(flow.frame.unionAll(row), flow.columns))
 
     def alone(self, flow: Flow) -> Flow:
         """All rows in the one task of a narrow circuit."""

@@ -21,6 +21,7 @@ from headrace.engine.ingest import Ingest
 from headrace.engine.plan import called, changes, waits, without_tables
 from headrace.engine.replan import hold_back
 from headrace.engine.stored import StoredRows
+from headrace.engine.swap import swap
 from headrace.model.definition import Project, ViewDefinition
 from headrace.model.errors import HeadraceError
 from headrace.sources.base import Source
@@ -101,7 +102,8 @@ class Definitions:
         try:
             answer = self.carry_out(project)
         except Exception:
-            if pipeline.project is not before:  # it failed half-way: what is raised is why
+            # It failed half-way: what is raised is why.
+            if pipeline.project is not before and pipeline.maintainer.torn is None:
                 with contextlib.suppress(Exception):
                     self.carry_out(before)
             raise
@@ -154,7 +156,7 @@ class Definitions:
         holds = maintainer.failures.holds  # what has failed comes back by itself
         new = {n: c.schema.version for n, c in compilation.views.items() if not holds(c)}
         if dropped or other or new != live:
-            maintainer.swap(followed, compilation.views, dropped)
+            swap(maintainer, followed, compilation.views, dropped)
             pipeline.recovered = True
             for deliver in pipeline.delivers.values():
                 deliver.wake()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.engine.swap import swap
 from headrace.model.errors import HeadraceError
 from headrace.serve import snapshot
 
@@ -29,7 +30,7 @@ def drop(pipeline: Pipeline, view: str) -> dict[str, Any]:
         )  # fmt: skip
     rest = {n: c for n, c in maintainer.views.items() if n != view}
     used = {t: r for t, r in maintainer.tables.items() if any(t in c.reads for c in rest.values())}
-    maintainer.swap(used, rest, {view})
+    swap(maintainer, used, rest, {view})
     left = tuple(definition for definition in pipeline.project.views if definition.name != view)
     pipeline.project = replace(pipeline.project, views=left)  # what is taken again by itself takes it no more
     for deliver in pipeline.delivers.values():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from headrace.catalog.groups import FILE as GROUPS
 from headrace.catalog.groups import needed
 from headrace.catalog.quarantine import SetAside
-from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
+from headrace.catalog.store import Catalog, Output, StepShape
 from headrace.circuit.build import TABLE
 from headrace.engine.again import differing
-from headrace.engine.altered import Lost, altered, made_anew, rekeyed
+from headrace.engine.altered import Lost
 from headrace.engine.aside import Aside
 from headrace.engine.backfill import Back, Backfill, Bases, base_sums, circuits, sync_names
 from headrace.engine.clock import Ticks, with_clock
@@ -28,7 +28,6 @@ from headrace.engine.counted import Counted
 from headrace.engine.disk import refusal
 from headrace.engine.durable import Durable
 from headrace.engine.failures import Failed, Failures, Scene, disagreeing
-from headrace.engine.first import first_contents
 from headrace.engine.forget import forget
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program, assemble
@@ -37,9 +36,7 @@ from headrace.engine.step import CircuitFailed, Result, Stepper
 from headrace.engine.unroll import FIRST_DEPTH, deeper, feeds_of
 from headrace.log.append import LogWriter
 from headrace.log.read import LogReader
-from headrace.model.clock import CLOCK
 from headrace.model.definition import Settings
-from headrace.model.errors import HeadraceError
 from headrace.model.pace import TOLD_S, Pace
 from headrace.model.schema import Relation
 from headrace.model.transaction import SELF, TransactionBatch, TransactionOrigin
@@ -85,6 +82,7 @@ class Maintainer:
         self.durable = Durable(self.kept, catalog, settings.checkpoint_seconds)
         self.pins: dict[int, set[str]] = {}
         self.depths: dict[str, int] = {}  # of recursive queries
+        self.torn: BaseException | None = None  # by what half a step, or half a program, is in what is held
         self.lock = threading.Lock()  # guards ``pins`` and what other threads read: frontier, number, views
 
     # -- the program ----------------------------------------------------------------------------------------
@@ -186,11 +184,34 @@ class Maintainer:
         with suppress(Exception):
             self.stepper.plan_ahead(changed, wide=rows >= WIDE_ROWS and self.settings.partitions > 1)
 
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """What fails inside leaves state that nothing may go on with, nor save: only a start mends that."""
+        self.whole()
+        try:
+            yield
+        except BaseException as error:
+            self.torn = error
+            raise
+
+    def whole(self) -> None:
+        """Raises what has left the state torn, if anything has."""
+        if self.torn is not None:
+            raise self.torn
+
     def take(self, number: int, after: int, upto: int, shape: StepShape) -> Result:
         """Run a recorded step, and publish it with the views that come back in it.
 
         Only then are the rows searched on which views failed: that may take a while, and holds up no delta.
         """
+        with self.moving():
+            result = self.moved(number, after, upto, shape)
+        self.failures.search(self.columns, self.scene, WIDE_ROWS)
+        self.failures.tell_all()
+        return result
+
+    def moved(self, number: int, after: int, upto: int, shape: StepShape) -> Result:
+        """All of ``take`` that moves views."""
         if self.lost.take(after, upto):
             self.without(self.failures.stop(self.program, self.views, self.lost.of, after))
         result = self.advance(number, after, upto, shape)
@@ -205,8 +226,6 @@ class Maintainer:
         for b in back:
             name = b.compiled.schema.name
             self.tell({"event": "view.healed", "view": name, "commit": upto, "rows": b.rows, "seconds": b.seconds})
-        self.failures.search(self.columns, self.scene, WIDE_ROWS)
-        self.failures.tell_all()
         return result
 
     def bounded(self, end: int) -> tuple[int, int, int]:
@@ -318,73 +337,7 @@ class Maintainer:
         feeds = {c.feed for c in self.views.values()}
         return [o for o in outputs if o.feed in feeds]
 
-    # -- definitions ----------------------------------------------------------------------------------------
-
-    def swap(self, tables: Mapping[str, Relation], views: Mapping[str, Compiled], dropped: set[str]) -> None:
-        """Make ``views`` the program: new versions are built beside the old and all swapped in by one commit.
-
-        A version that has failed is not built again here, but when its error delta lets it.
-        """
-        tables = with_clock(tables, [c.root for c in views.values()])
-        if CLOCK.name in tables:
-            self.ticks.begin()
-        commit = self.mark("definitions")
-        while self.step(commit - 1):
-            pass
-        records = self.catalog.views()
-        known = {n: r.schema.version for n, r in records.items() if r.state == "live"}
-        held = {n for n, c in views.items() if self.failures.holds(c)}
-        other = altered(self.tables, tables)
-        again = rekeyed(self.tables, tables, views)
-        fresh = [c for n, c in views.items() if (known.get(n) != c.schema.version or n in again) and n not in held]
-        tables = {**{n: self.tables[n] for n in self.failures.reads() & self.tables.keys()}, **tables}
-        program = assemble(tables, {c.feed: c.root for c in views.values()})
-        number = self.number + 1
-        with made_anew(self.kept, other):
-            names = columns(tables, views.values())
-            bases, broken = first_contents(self, program, fresh, held, commit, names, WIDE_ROWS)
-            edited = next((n for n in broken if n in known and not broken[n].lost), None)
-            if edited is not None:
-                self.load(self.tables, self.views)  # what was built for the new versions goes
-                self.aside.reread(number)
-                raise HeadraceError(
-                    "view.failed", f"the new version of view {edited} fails on the rows there are",
-                    why=self.failures.reason(edited, broken),
-                    next="edit the view, then `headrace apply`; the version before goes on",
-                )  # fmt: skip
-        durable, now_us = self.durable.now(), time.time_ns() // 1000
-        with self.catalog.transaction():
-            self.catalog.record_step(number, self.frontier, commit, StepShape(), now_us)
-            for name in dropped:
-                self.catalog.drop_view(name, commit, now_us)
-            for name in other:
-                self.catalog.put_relation(self.catalog.relations()[name][0], tables[name])
-            caught_up = []
-            for compiled in fresh:
-                name = compiled.schema.name
-                reason = self.failures.reason(name, {**self.failures.known, **broken}) if name in broken else ""
-                state = "failed" if reason else "live"
-                record = ViewRecord(
-                    compiled.schema, compiled.definition.sql, compiled.fingerprint, state, reason, commit
-                )
-                if compiled.feed in bases:
-                    paths, rows = bases[compiled.feed]
-                    if name in records and records[name].feed == compiled.feed:
-                        caught_up.append(self.backfill.caught_up(record, number, paths))
-                    self.catalog.put_base(compiled.feed, number, commit, paths, rows, base_sums(paths))
-                self.catalog.put_view(record, now_us)
-                if name in broken:
-                    self.catalog.put_error_rows(name, compiled.schema.version, broken[name].rows)
-            self.catalog.publish(number, caught_up, time.time_ns() // 1000)
-            self.aside.save()
-            # In the same transaction: the steps before would not fill what the new program keeps.
-            self.catalog.put_checkpoint(number, durable)
-        with self.lock:
-            self.number, self.frontier = number, commit
-        self.failures.settle(views, dropped, {c.schema.name for c in fresh}, broken)
-        self.load(tables, {n: c for n, c in views.items() if n not in self.failures.records})
-        self.checkpoint()
-        self.failures.tell_all()
+    # -- when somebody asks, and what steps need beside --------------------------------------------------------
 
     def retry(self, asked: Mapping[str, Failed]) -> None:
         """Somebody asks: these failed views are built again, whatever is known of their rows."""
@@ -430,6 +383,7 @@ class Maintainer:
 
     def tidy(self) -> None:
         """In its time: failed views tried again, a checkpoint, feeds with many deltas compacted, old files deleted."""
+        self.whole()
         if self.frontier >= self.log.end and any(self.failures.due(name) for name in self.failures.known):
             self.mark("retry")  # the step over it does
         self.compactions.put()
@@ -439,6 +393,7 @@ class Maintainer:
 
     def checkpoint(self) -> None:
         """Make the state durable as it is after the last step, and delete what nobody needs."""
+        self.whole()
         self.durable.save(self.number)
         self.compact_feeds()
         self.compactions.put(all_of_them=True)

@@ -142,14 +142,15 @@ class Pipeline:
         """Finish the step that runs, checkpoint, and close everything."""
         self._stopping.set()
         self.retention.close()
-        for ingest in self.ingests.values():
+        for ingest in list(self.ingests.values()):
             ingest.close()
         if self._thread is not None:
             self._thread.join()
         for deliver in self.delivers.values():
             deliver.close()
         if hasattr(self, "maintainer"):
-            if self.error is None and self.recovered:  # half a recovery is no state to keep
+            # Half a recovery, or half a step, is no state to keep.
+            if self.error is None and self.recovered and self.maintainer.torn is None:
                 self.maintainer.checkpoint()
             self.maintainer.close()
         if hasattr(self, "log"):
@@ -232,16 +233,18 @@ class Pipeline:
                 future.set_result(work())
             except BaseException as error:
                 future.set_exception(refusal(error, self.folder) or error)
+                self.maintainer.whole()  # else the engine fails, as where a step does that nobody asked for
 
     def on_engine(self, work: Callable[[], T]) -> T:
-        """Run ``work`` between two steps, on the engine's thread (or here, when none runs).
+        """Run ``work`` between two steps, on the engine's thread (or here, where there never was one).
 
-        Raises what the engine failed with: half of a step may be in what it holds.
+        Raises what the engine failed with: half of a step may be in what it holds; and project.not_running once it
+        has stopped, as its state is being saved then.
         """
         if self.error is not None:
             raise self.error
         thread = self._thread
-        if thread is None or not thread.is_alive() or threading.current_thread() is thread:
+        if thread is None or threading.current_thread() is thread:
             return work()
         future: Future[T] = Future()
         self._commands.put((work, future))

@@ -43,6 +43,7 @@ class Quarantine:
     ) -> None:
         self.folder, self.catalog, self.refuses, self.tell = folder / quarantine.FOLDER, catalog, refuses, tell
         self.reader = LogReader(folder / "log")
+        self.begun: dict[str, list[SetAside]] = {}  # table -> all there is of it, once ``save`` has told the catalogue
 
     def check(self, files: Iterable[Path], tables: Mapping[str, Relation], after: int, upto: int) -> None:
         """Raises ``source.conflict`` when a step set aside a change of a table that refuses to."""
@@ -84,12 +85,17 @@ class Quarantine:
         """A table's contents were made from the whole log: what that set aside is all there is of it.
 
         But for what has left the quarantine since, which does not come back, and for what came before the log's base,
-        in which it has left no trace.
+        in which it has left no trace. The catalogue still names what there was, until ``save``.
         """
-        with self.catalog.transaction():
-            before = self.before(relation.name, number)
-            self.catalog.forget_set_aside(relation.name)
-            self.catalog.put_set_aside([*before, *self.keep(files, {relation.name: relation}, number, 0, upto)])
+        fresh = self.keep(files, {relation.name: relation}, number, 0, upto)
+        self.begun[relation.name] = [*self.before(relation.name, number), *fresh]
+
+    def save(self) -> None:
+        """In the transaction that publishes tables that were made anew, what ``begin`` has found of them."""
+        for table, entries in self.begun.items():
+            self.catalog.forget_set_aside(table)
+            self.catalog.put_set_aside(entries)
+        self.begun.clear()
 
     def before(self, table: str, number: int) -> list[SetAside]:
         """What is set aside of a table by commits that the log has no more but in its base, in files of their own."""

@@ -78,7 +78,7 @@ def query(
         except Exception as error:
             raise analysis_error(error, "") from error
         finally:
-            pipeline.on_engine(lambda: pipeline.maintainer.unpin(ticket))
+            pipeline.maintainer.unpin(ticket)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from headrace.log.append import LogWriter
 from headrace.log.base import Base, Part, PartsWriter
 from headrace.log.files import Files
 from headrace.log.read import LogReader, SegmentRef
-from headrace.log.retain import based_on, boundary
+from headrace.log.retain import based_on, boundary, sweep
 from headrace.model.clock import CLOCK
 from headrace.model.definition import Retention
 from headrace.model.schema import Relation
@@ -142,7 +142,10 @@ def carry_out(
 
 def _begun(log: LogWriter, path: Path, commit: int, written: Mapping[str, tuple[Part, ...]]) -> Base | None:
     base = based_on(path, commit, written)
-    return base if log.begin_at(base, HOLD_S) else None
+    if log.begin_at(base, HOLD_S):
+        return base
+    sweep(path, Files())  # the next try writes parts of its own
+    return None
 
 
 def relations(catalog: Catalog) -> dict[str, Relation]:

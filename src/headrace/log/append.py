@@ -183,9 +183,12 @@ class LogWriter:
         return answer
 
     def wait(self, after: int, timeout_s: float) -> int:
-        """Wait until the log holds more than ``after``, or ``timeout_s`` seconds; returns ``end``."""
+        """Wait until the log holds more than ``after``, or ``timeout_s`` seconds; returns ``end``.
+
+        A log that has failed holds no more, and is waited for like one to which nothing comes.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self.end > after or self._closed or self._log.failed is not None, timeout_s)
+            self._changed.wait_for(lambda: self.end > after or self._closed, timeout_s)
             return self.end
 
     def close(self) -> None:

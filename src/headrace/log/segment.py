@@ -72,13 +72,14 @@ class Segment:
         self._passed = 0
 
     def _map(self) -> None:
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise corrupt(self.name, 0, "the file is missing") from error
         try:
             if os.fstat(fd).st_size == 0:
                 raise corrupt(self.name, 0, "the file is empty")
             self._mapped = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-        except FileNotFoundError as error:
-            raise corrupt(self.name, 0, "the file is missing") from error
         finally:
             os.close(fd)
         self._buffer: pa.Buffer = pa.py_buffer(self._mapped)

@@ -181,7 +181,7 @@ def column(table: pa.Table, name: str) -> np.ndarray:
 
 @timed(MERGE)
 def merge(tables: list[pa.Table]) -> pa.Table:
-    """One run of several: sorted by hash, weights of equal rows added, zeros dropped. Stored if some of them are.
+    """One run of tables, sorted or not: sorted by hash, weights of equal rows added, zeros dropped. Stored if some are.
 
     Only rows that share their hash with a negative weight can cancel, so only those are compared in full.
     Rows of which some have no hash stay as they came, and have none. Memory: twice that of the result.
@@ -192,14 +192,21 @@ def merge(tables: list[pa.Table]) -> pa.Table:
 
 
 def _stretches(tables: list[pa.Table], form: pa.Schema) -> Iterator[list[pa.Table]]:
-    """The rows of sorted tables, all that share a hash together, about ``STRETCH`` bytes at a time."""
+    """The rows of tables, all that share a hash together, about ``STRETCH`` bytes at a time."""
     number = 1 + sum(table.nbytes for table in tables) // STRETCH
+    if number > 1:
+        tables = [_by_hash(table) for table in tables]
     largest = max(tables, key=lambda table: table.num_rows)
     places = np.arange(1, number) * largest.num_rows // number
     cuts = distinct_numbers(column(largest, HASH)[places])
     ends = [np.r_[0, np.searchsorted(column(table, HASH), cuts), table.num_rows] for table in tables]
     for at in range(len(cuts) + 1):
         yield [formed(t.slice(e[at], e[at + 1] - e[at]), form) for t, e in zip(tables, ends, strict=True)]
+
+
+def _by_hash(table: pa.Table) -> pa.Table:
+    hashes = column(table, HASH)
+    return table if (hashes[1:] >= hashes[:-1]).all() else table.take(pa.array(stable_order(hashes)))
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:

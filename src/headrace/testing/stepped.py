@@ -21,6 +21,7 @@ from headrace.engine.maintain import Maintainer
 from headrace.engine.reopen import reopen
 from headrace.engine.session import settled
 from headrace.engine.step import Result
+from headrace.engine.swap import swap
 from headrace.engine.work import Work, work
 from headrace.log.append import LogWriter
 from headrace.model.clock import CLOCK
@@ -77,7 +78,7 @@ class Stepped:
             raise next(iter(compiled.refused.values()))
         for name in sorted(compiled.tables):
             self.catalog.put_relation(GIVEN, self.tables[name])
-        self.maintainer.swap({n: self.tables[n] for n in compiled.tables}, compiled.views, set())
+        swap(self.maintainer, {n: self.tables[n] for n in compiled.tables}, compiled.views, set())
 
     def present(self) -> int:
         return time.time_ns() // 1_000 if self.now_us is None else self.now_us

@@ -22,7 +22,7 @@ from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, computed, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.moments import OF_ONE, OF_TWO
 from headrace.circuit.slots import BITWISE, EXTREMES, Groups, Part, Slot
-from headrace.circuit.task import batches, current, gathered, keep, partition
+from headrace.circuit.task import batches, current, gathered, keep
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
@@ -105,7 +105,7 @@ class Accumulate:
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
         if table is None:
-            if self.keys or partition() % self.partitions != self.partitions // 2 % self.partitions:
+            if self.keys or self.partitions > 1:  # then another task has the one group
                 return
             table = self.nothing()
         given = Segments.of(table, self.keys)
@@ -121,7 +121,8 @@ class Accumulate:
             raise ArithmeticError("a group has fewer rows than none")
         values = self.values(given, before, existed, after, exists)
         yield from self.emit(given, values, existed, exists)
-        self.write(given, kept, found, after.take(firsts[1:] - 1))
+        if self.arranged.owned:
+            self.write(given, kept, found, after.take(firsts[1:] - 1))
 
     def nothing(self) -> pa.Table:
         """One row of weight 0: a global aggregate has its row over nothing."""
@@ -261,5 +262,5 @@ def grouped(builder: Builder, this: node.Aggregate, stage: Accumulate) -> Flow:
     changed = changed.select([group_hash(taken[: len(keys)]), *change(), *taken])
     outputs = [(f"g{i}", k.type) for i, k in enumerate(this.keys)]
     outputs += [(f"v{i}", a.type) for i, a in enumerate(this.accumulations)]
-    made = builder.gather(changed).then(stage, [*outputs, *CHANGE])
+    made = (builder.gather if this.keys else builder.gather_all)(changed).then(stage, [*outputs, *CHANGE])
     return made.select([*[computed(f"c{i}", e) for i, e in enumerate(this.results)], *change()])

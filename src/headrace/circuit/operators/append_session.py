@@ -100,7 +100,8 @@ class AccumulateSessions(Accumulate):
             changes += [gone, come]
         for one in changes:
             yield from batches(self.shown(one, keys))
-        self.keep(before, after, keys)
+        if self.arranged.owned:
+            self.keep(before, after, keys)
 
     def joined(self, table: pa.Table) -> tuple[Sessions, pa.Table, npt.NDArray[np.int32]]:
         """The sessions that new rows of one instant make among themselves, by key, then instant, then beginning; the

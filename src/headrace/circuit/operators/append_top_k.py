@@ -58,6 +58,8 @@ class Firsts:
             return
         refuse_gone(column(table, WEIGHT))
         given, key, instants = self.likely(table)
+        if given.num_rows == 0:  # of none at all, none is among the first
+            return
         kept = self.kept(distinct(column(given, HASH)))
         first = given.select([HASH, *self.stored.names]).append_column(NUMBER, pa.array(np.zeros(len(given), np.int32)))
         key, key_kept = _together(first, kept, self.keys, key)
@@ -66,7 +68,8 @@ class Firsts:
             changes = pa.concat_tables(found)
             out = changes.select([*self.names, NUMBER, WEIGHT, INSTANT])
             yield from batches(out.rename_columns([*self.names, f"c{len(self.names)}", WEIGHT, INSTANT]))
-            self.write(changes, summed=len(found) > 1)
+            if self.arranged.owned:
+                self.write(changes, summed=len(found) > 1)
 
     def likely(self, table: pa.Table) -> tuple[pa.Table, Numbers, npt.NDArray[np.int32]]:
         """The rows that may be among the first of their key at their instant, a copy each; their keys, as numbers in

@@ -105,7 +105,8 @@ class Settle:
             raise several_rows()
         rows = table.select(self.row).take(pa.array(entries)).combine_chunks()
         yield from self.shown(rows, of, at, weights, matches)
-        self.write(rows, of, weights, matches)
+        if self.arranged.owned:
+            self.write(rows, of, weights, matches)
 
     def kept(self, rows: pa.Table) -> np.ndarray:
         """How many matches each of these left rows had before the step."""

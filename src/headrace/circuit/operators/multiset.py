@@ -90,7 +90,7 @@ class Multiset(Contents):
         """
         operations, sequences = column(table, OPERATION), column(table, SEQUENCE)
         rows = table.filter(pa.array(operations != TRUNCATE))
-        live, before = self.all_kept(), -1
+        live, before = self.all_kept(table), -1
         taken, refused = [], []
         for at in [n for n in np.argsort(sequences, kind="stable") if operations[n] == TRUNCATE]:
             accepted, impossible = self.possible(_between(rows, before, sequences[at]), live)

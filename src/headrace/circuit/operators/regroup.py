@@ -21,14 +21,14 @@ from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, fields, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.operators.recompute import NEXT, VERSION, Difference, ProbeContents, versions
 from headrace.circuit.operators.sides import Side
-from headrace.circuit.task import batches, current, gathered, keep, partition
+from headrace.circuit.task import batches, current, gathered, keep
 from headrace.model.delivery import WEIGHT
 from headrace.state.keys import distinct
 from headrace.state.run import HASH, column
 from headrace.state.sorting import distinct_numbers
 
 if TYPE_CHECKING:
-    from headrace.circuit.build import Builder
+    from headrace.circuit.build import Arranged, Builder
 
 COUNTED = node.Regroup.COUNTED
 
@@ -37,14 +37,14 @@ def contents(builder: Builder, this: node.Regroup | node.Window) -> Flow:
     """The child's rows of every touched key and version: ``c0 ..``, ``_v``, ``_n``."""
 
     side = Side("c", this.child.types, builder.arrange(this.child, this.keys))
-    columns = fields(this.child)
-    return _changed(builder, this).then(ProbeContents(side), [*columns, (VERSION, "int"), (NEXT, "int")])
+    columns = [*fields(this.child), (VERSION, "int"), (NEXT, "int")]
+    return builder.gather(_changed(builder, this)).then(ProbeContents(side), columns)
 
 
 def _changed(builder: Builder, this: node.Regroup | node.Window) -> Flow:
 
     columns = [kept(n, t) for n, t in fields(this.child)]
-    return builder.gather(builder.delta(this.child).select([group_hash(this.keys), *change(), *columns]))
+    return builder.delta(this.child).select([group_hash(this.keys), *change(), *columns])
 
 
 class ProbeEverything(ProbeContents):
@@ -54,24 +54,28 @@ class ProbeEverything(ProbeContents):
     ``begun``: an arrangement that holds a row once the first version has been shown.
     """
 
-    def __init__(self, side: Side, begun: str, partitions: int) -> None:
+    def __init__(self, side: Side, begun: Arranged, partitions: int) -> None:
         super().__init__(side)
         self.begun, self.partitions = begun, partitions
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = gathered(pieces)
-        begun = bool(current().runs.get(self.begun))
-        if table is None and (begun or partition() % self.partitions != self.partitions // 2 % self.partitions):
+        given = gathered(pieces)
+        if given is None and self.partitions > 1:  # another task has the one group
             return
-        delta = self.side.sorted(self.side.empty if table is None else table)
+        begun = bool(current().runs.get(self.begun.name))
+        table = self.side.empty if given is None else given.filter(pa.array(column(given, WEIGHT) != 0))
+        if begun and table.num_rows == 0:
+            return
+        delta = self.side.sorted(table)
         rows = versions(delta, self.side.kept(current().runs, distinct(column(delta, HASH))))
         copies = np.repeat(np.arange(rows.num_rows), np.maximum(column(rows, WEIGHT), 0))
         shown = rows.drop_columns([HASH, WEIGHT]).take(pa.array(copies))
         shown = shown.append_column(COUNTED, pa.array(np.ones(shown.num_rows, bool)))
         yield from batches(pa.concat_tables([shown, self.marks(delta, begun, shown.schema)]))
         self.side.write(delta)
-        if not begun:
-            keep(current(), self.begun, pa.table({HASH: pa.array([0], pa.int64()), WEIGHT: pa.array([1], pa.int64())}))
+        if not begun and self.begun.owned:
+            row = pa.table({HASH: pa.array([0], pa.int64()), WEIGHT: pa.array([1], pa.int64())})
+            keep(current(), self.begun.name, row)
 
     def marks(self, delta: pa.Table, begun: bool, schema: pa.Schema) -> pa.Table:
         """The row more of each version; nothing before the first."""
@@ -89,11 +93,10 @@ def _everything(builder: Builder, this: node.Regroup) -> Flow:
     """The contents of every version of all rows: ``c0 ..``, ``_v``, ``_n``, ``_p``."""
 
     side = Side("c", this.child.types, builder.arrange(this.child, this.keys))
-    begun = hashlib.blake2b(f"regroup:{this.fingerprint}".encode(), digest_size=12).hexdigest()
-    builder.claim(begun)
+    begun = builder.claim(hashlib.blake2b(f"regroup:{this.fingerprint}".encode(), digest_size=12).hexdigest())
     stage = ProbeEverything(side, begun, builder.shape.partitions)
     columns = [*fields(this.child), (VERSION, "int"), (NEXT, "int"), (COUNTED, "boolean")]
-    return _changed(builder, this).then(stage, columns)
+    return builder.gather_all(_changed(builder, this)).then(stage, columns)
 
 
 def delta(builder: Builder, this: node.Regroup) -> Flow:

@@ -17,7 +17,7 @@ from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, fields, kept
 from headrace.circuit.hashing import group_hash
 from headrace.circuit.operators.matches import several_rows
-from headrace.circuit.task import batches, current, gathered, keep, partition
+from headrace.circuit.task import batches, current, gathered, keep
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
@@ -42,7 +42,7 @@ class OnlyRow:
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         table = gathered(pieces)
         shown, rows = self.before()
-        if table is None and (shown is not None or partition() % self.partitions != self.partitions // 2):
+        if table is None and (shown is not None or self.partitions > 1):  # of several tasks another has the row
             return
         instants = np.ones(1, np.int32) if table is None else distinct_numbers(column(table, INSTANT))
         first = shown
@@ -54,7 +54,8 @@ class OnlyRow:
             yield from self.changed(shown, after, int(instant))
             shown = after
         assert shown is not None
-        self.write(first, shown, rows.num_rows > 0)
+        if self.arranged.owned:
+            self.write(first, shown, rows.num_rows > 0)
 
     def before(self) -> tuple[pa.Table | None, pa.Table]:
         """(the row shown, None before the first step; the subquery's rows)."""
@@ -98,6 +99,6 @@ class OnlyRow:
 def delta(builder: Builder, this: node.Single) -> Flow:
 
     columns = [kept(n, t) for n, t in fields(this)]
-    changed = builder.gather(builder.delta(this.child).select([group_hash([]), *change(), *columns]))
+    changed = builder.gather_all(builder.delta(this.child).select([group_hash([]), *change(), *columns]))
     arranged = builder.claim(hashlib.blake2b(f"single:{this.fingerprint}".encode(), digest_size=12).hexdigest())
     return changed.then(OnlyRow(arranged, this.types, builder.shape.partitions), [*fields(this), *CHANGE])

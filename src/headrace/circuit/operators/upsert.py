@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.circuit.flow import INSTANT
-from headrace.circuit.operators.changes import SEQUENCE
-from headrace.circuit.task import batches, current, gathered, keep, partition
+from headrace.circuit.operators.changes import BUCKET, SEQUENCE
+from headrace.circuit.task import batches, current, gathered, keep
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.delivery import WEIGHT
 from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
@@ -47,7 +47,7 @@ class Contents:
     def truncated(self, table: pa.Table) -> pa.Table:
         """Each TRUNCATE as deletes of every key that the table holds or was given earlier in the step."""
         operations = column(table, OPERATION)
-        live = self.all_kept().select([HASH, *self.keys])
+        live = self.all_kept(table).select([HASH, *self.keys])
         rows = table.filter(pa.array(operations != TRUNCATE))
         parts = [rows]
         for at in np.flatnonzero(operations == TRUNCATE):
@@ -58,18 +58,18 @@ class Contents:
             parts.append(deletes(keys, rows.schema, made))
         return pa.concat_tables(parts)
 
-    def all_kept(self) -> pa.Table:
-        """The whole table, as far as this task's part of the hash space goes."""
+    def all_kept(self, given: pa.Table) -> pa.Table:
+        """The whole table, as far as this task's part of the hash space goes; a TRUNCATE is among the ``given``."""
         tables = self.arrangement().all()
         if not tables:
             return self.empty.empty_table()
         rows = merge(tables)
         if self.partitions == 1:
             return rows
+        # Its copy tells the part: a task's number depends on what else the job does.
+        part = given.filter(pa.array(column(given, OPERATION) == TRUNCATE))[BUCKET][0].as_py()
         upper = (column(rows, HASH) >> 32) + (1 << 31)
-        # Circuits of a level run as one job, so that a task's number goes on from circuit to circuit.
-        mine = partition() % self.partitions
-        return rows.filter(pa.array((upper * self.partitions) >> 32 == mine))
+        return rows.filter(pa.array((upper * self.partitions) >> 32 == part))
 
     def set_aside(self, changes: pa.Table) -> None:
         """Changes that the table cannot take, for the quarantine: ``_q``, ``_op``, ``_unchanged``, ``c0 ..``."""
