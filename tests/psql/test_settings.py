@@ -76,6 +76,43 @@ def test_what_is_set_for_the_session_stays_and_for_no_transaction_nothing_is(ser
         assert connection.execute("SHOW SESSION AUTHORIZATION").fetchone() == ("ada",)
 
 
+def test_what_is_undone_has_set_nothing(served: PostgresServer) -> None:
+    """By ROLLBACK, by a COMMIT that is none any more, and by an error in a text that is one transaction."""
+    with connect(served, autocommit=True, application_name="reports") as connection:
+
+        def customer() -> object:
+            return (connection.execute("SHOW app.customer").fetchone() or [None])[0]
+
+        connection.execute("SET app.customer = '7'")
+        connection.execute("BEGIN")
+        for setting in (
+            "app.customer = '8'",
+            "LOCAL app.customer = '9'",
+            "app.other = '1'",
+            "statement_timeout = 5000",
+        ):
+            connection.execute(f"SET {setting}".encode())
+        connection.execute("SET application_name = 'other'")
+        assert (customer(), connection.info.parameter_status("application_name")) == ("9", "other")
+        connection.execute("ROLLBACK")
+        assert (customer(), connection.info.parameter_status("application_name")) == ("7", "reports")
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("60000",)
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            connection.execute("SHOW app.other")
+        connection.execute("BEGIN; RESET ALL")
+        assert connection.info.parameter_status("application_name") == ""
+        connection.execute("ROLLBACK")
+        assert (customer(), connection.info.parameter_status("application_name")) == ("7", "reports")
+        connection.execute("BEGIN; SET app.customer = '8'")
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT nothing FROM nowhere")
+        assert connection.execute("COMMIT").statusmessage == "ROLLBACK"
+        assert customer() == "7"
+        with pytest.raises(psycopg.Error):
+            connection.execute("SET app.customer = '8'; SELECT nothing FROM nowhere")
+        assert customer() == "7"
+
+
 def test_discard_all_leaves_nothing_and_the_others_leave_all(served: PostgresServer) -> None:
     with connect(served, autocommit=True) as connection:
         connection.execute("DECLARE kept CURSOR WITH HOLD FOR SELECT id FROM sums ORDER BY id")

@@ -357,7 +357,7 @@ class Session:
             self._deallocate(statement.name)
         elif isinstance(statement, statements.Nothing):
             if statement.tag == "DISCARD ALL":
-                self._settings.reset()
+                self._report(self._settings.reset())
                 self._kept.end(everything=True)
                 self._kept.prepared.clear()
             self._done(statement.tag)
@@ -366,10 +366,8 @@ class Session:
         if statement.local and not self._in_block:
             self._notice("SET LOCAL is for a transaction, and there is none", state="25P01")
         self._kept.check(0 if statement.value is None else len(statement.setting) + len(statement.value))
-        if statement.setting == "all":
-            self._settings.reset()
-        elif changed := self._settings.set(statement.setting, statement.value, local=statement.local):
-            self._wire.write(ParameterStatus(name=changed[0], value=changed[1]))
+        given = (statement.setting, statement.value)
+        self._report(self._settings.reset() if given[0] == "all" else self._settings.set(*given, local=statement.local))
         self._done(statement.tag)
 
     def _end(self, statement: statements.End) -> None:
@@ -378,7 +376,7 @@ class Session:
         tag = "ROLLBACK" if self._failed else statement.tag
         self._in_block = self._failed = False
         changes = self._pending.taken() if tag == "COMMIT" else []
-        self._end_transaction()
+        self._end_transaction(undone=tag == "ROLLBACK")
         for notices in self._defining.change(self._asker, changes):
             self._tell(notices)
         self._done(tag)
@@ -455,12 +453,14 @@ class Session:
 
     # ---- what they share
 
-    def _end_transaction(self, *, everything: bool = False) -> None:
+    def _end_transaction(self, *, undone: bool = False, everything: bool = False) -> None:
         self._transaction = None
         self._pending.clear()
         self._kept.end(everything=everything)
-        for name, value in self._settings.end():
-            self._wire.write(ParameterStatus(name=name, value=value))
+        self._report(self._settings.end(undone=undone))
+
+    def _report(self, changed: Sequence[tuple[str, str]]) -> None:
+        self._wire.write(*(ParameterStatus(name=name, value=value) for name, value in changed))
 
     def _done(self, tag: str) -> None:
         self._wire.write(CommandComplete(tag=tag))
@@ -477,6 +477,7 @@ class Session:
         if isinstance(error, Gone | Malformed):
             raise error
         self._failed = self._in_block
+        self._report([] if self._in_block else self._settings.end(undone=True))
         answer = sqlstate.response(self._heard(error))
         if answer.code == sqlstate.INTERNAL:
             _log.error("psql: %s", answer.message, exc_info=error)

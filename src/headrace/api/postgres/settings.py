@@ -52,8 +52,7 @@ class Settings:
         self._user = user
         self._seconds, most_ms = seconds, str(round(seconds * 1000))
         self._defaults = {**_DEFAULTS, "session_authorization": user, "statement_timeout": most_ms}
-        self._values = dict(self._defaults)
-        self._before: dict[str, str | None] = {}  # what the transaction has set for itself was, None: not there
+        self._values = self._lasting = self._begun = self._defaults
 
     def reported(self) -> dict[str, str]:
         return {name: self._values[name] for name in REPORTED}
@@ -75,8 +74,8 @@ class Settings:
         written, value = self.show(name)
         return [written], [[value]]
 
-    def set(self, name: str, value: str | None, *, local: bool = False) -> tuple[str, str] | None:
-        """Set one, None: to its default; ``local``: until ``end``. (name, value) of a reported one that has changed.
+    def set(self, name: str, value: str | None, *, local: bool = False) -> list[tuple[str, str]]:
+        """Set one, None: to its default; ``local``: until ``end``. (name, value) if it is reported and has changed.
 
         Raises ``psql.setting``, ``psql.busy``, ``query.bounds``.
         """
@@ -85,31 +84,28 @@ class Settings:
             raise _unknown(name)
         if written not in self._values:
             if value is None:
-                return None  # nobody has set it
+                return []  # nobody has set it
             if len(self._values) - len(self._defaults) >= OWN:
                 raise HeadraceError(
                     "psql.busy", f"this connection has {OWN:,} settings of its own: no more are kept",
                     next="RESET ALL drops them",
                 )  # fmt: skip
         if written == "TimeZone":
-            return None  # an instant is shown in UTC, with its offset: no client takes it for another
+            return []  # an instant is shown in UTC, with its offset: no client takes it for another
         if written in _FIXED and value is not None:
             if not re.fullmatch(_FIXED[written], value.strip(), re.IGNORECASE):
                 raise HeadraceError(
                     "psql.setting", f"{written} cannot be '{value}'", why=f"it is {self._values[written]} here"
                 )
-            return None
+            return []
         if written == "statement_timeout" and value is not None:
             value = str(_milliseconds(value)) if _milliseconds(value) else None  # 0: no bound but that of the project
             bounds.within(int(value or 1) / 1000, self._seconds, "statement_timeout, in seconds:")
-        before = self._values.get(written)
-        if local:
-            self._before.setdefault(written, before)
-        else:
-            self._before.pop(written, None)
-        self._values[written] = self._defaults.get(written, "") if value is None else value
-        changed = before != self._values[written]
-        return (written, self._values[written]) if changed and written in REPORTED else None
+        before, now = self._values.get(written), self._defaults.get(written, "") if value is None else value
+        self._values = {**self._values, written: now}
+        if not local:
+            self._lasting = {**self._lasting, written: now}
+        return [(written, now)] if before != now and written in REPORTED else []
 
     def constants(self, project: str, number: int) -> dict[str, str]:
         """SQL for what is the connection's own, by how PostgreSQL's SQL calls it; ``number``: of the connection."""
@@ -124,28 +120,29 @@ class Settings:
             values[f"current_setting('{name.lower()}')"] = f"headrace_setting({_text(value)})"
         return values
 
-    def reset(self) -> None:
-        self._values = dict(self._defaults)
-        self._before.clear()
+    def reset(self) -> list[tuple[str, str]]:
+        """All as by default; (name, value) of the reported ones that have changed."""
+        self._lasting = self._defaults
+        return self._become(self._defaults)
 
-    def end(self) -> list[tuple[str, str]]:
-        """What was set for the transaction alone is as before; (name, value) of the reported ones that have changed."""
-        before, changed = dict(self._before), list[tuple[str, str]]()
-        self._before.clear()
-        for name, value in before.items():
-            if value is None:
-                del self._values[name]
-                continue
-            if name in REPORTED and self._values[name] != value:
-                changed.append((name, value))
-            self._values[name] = value
-        return changed
+    def end(self, *, undone: bool = False) -> list[tuple[str, str]]:
+        """What the transaction has set for itself alone is as before, ``undone``: all that it has set.
+
+        (name, value) of the reported ones that have changed.
+        """
+        self._lasting = self._begun = self._begun if undone else self._lasting
+        return self._become(self._lasting)
+
+    def _become(self, values: dict[str, str]) -> list[tuple[str, str]]:
+        before, self._values = self._values, values
+        return [(name, values[name]) for name in REPORTED if values[name] != before[name]]
 
     @property
     def chars(self) -> int:
         """Of what was set."""
-        own: dict[str, str | None] = {n: value for n, value in self._values.items() if value != self._defaults.get(n)}
-        return sum(len(name) + len(value or "") for each in (own, self._before) for name, value in each.items())
+        states = (self._values, self._lasting, self._begun)
+        own = {(name, value) for each in states for name, value in each.items() if value != self._defaults.get(name)}
+        return sum(len(name) + len(value) for name, value in own)
 
     @property
     def timeout_s(self) -> float:
