@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import warm_command
-from headrace.catalog.store import Catalog, Output, StepShape, ViewRecord
+from headrace.catalog.store import Catalog, ErrorRow, Output, StepShape, ViewRecord
 from headrace.control import lock
 from headrace.log.append import LogWriter
 from headrace.model.schema import Column, ViewSchema
@@ -265,3 +265,26 @@ def test_watch_without_the_rows_of_now_begins_with_the_first_change(published: P
         interrupt(process)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err.strip()) == (0, "", "")
+
+
+def test_a_view_that_has_failed_is_said_to_have_wherever_it_is_read(published: Published) -> None:
+    """With the commit that its rows are of: others have gone on since."""
+    published.catalog.set_view_state("revenue", 1, "failed", "it threw")
+    published.catalog.put_error_rows("revenue", 1, [ErrorRow("", -1, b"", "{}", 1, 10, "it threw")])
+    published.publish(30, [])
+    searches = published.folder / "searches"
+    searches.mkdir()
+    (searches / "north.yaml").write_text("view: revenue\nquery: region:north\n")
+    shown = run(published.folder, "queries", "show", "north")
+    assert shown.stdout.startswith("north in revenue at commit 10: 1 row") and "has failed: it threw" in shown.stdout
+    told = json.loads(run(published.folder, "queries", "show", "north", "--json").stdout)
+    assert (told["commit"], told["stale"]) == (10, {"revenue": "it threw"})
+    asked = run(published.folder, "sql", "--engine", "duckdb", "SELECT * FROM revenue")
+    assert asked.stdout.splitlines()[-2:] == ["4 rows", "view revenue has failed: it threw"], asked.stderr
+    with watching(published.folder) as process:
+        assert read_line(process.stderr) == "revenue at commit 10: 4 rows; Ctrl-C ends\n"
+        assert read_line(process.stderr) == "view revenue has failed: it threw\n"
+        interrupt(process)
+    with watching(published.folder, "--json") as process:
+        assert json.loads(read_line(process.stdout))["commit"] == 10
+        interrupt(process)

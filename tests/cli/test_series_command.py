@@ -80,6 +80,14 @@ def test_a_table_and_csv(sales: PublishedView) -> None:
     assert csv == ["time,value", "2026-03-01T08:00:00Z,2", "2026-03-01T10:00:00Z,2", "2026-03-02T08:00:00Z,1"]
 
 
+def test_a_view_that_has_failed_is_said_to_have(sales: PublishedView) -> None:
+    sales.catalog.set_view_state("sales", 1, "failed", "it threw")
+    try:
+        assert run(sales, *BY_HOUR).stdout.splitlines()[-1] == "view sales has failed: it threw"
+    finally:
+        sales.catalog.set_view_state("sales", 1, "live")
+
+
 def test_what_is_wrong_is_told(sales: PublishedView) -> None:
     wrong: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
         ({"every": "7h"}, HeadraceError, "a day cannot be cut into buckets of 7h"),

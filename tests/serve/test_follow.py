@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import random
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +154,31 @@ def test_a_commit_whose_changes_are_not_kept_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HeadraceError, match="after commit 2 are not kept") as gone:
         Taken(published, 2).up_to_now()
     assert gone.value.code == "state.missing"
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_what_a_commit_ahead_holds_is_not_told_again(tmp_path: Path, each: bool) -> None:
+    rng, published = random.Random(4), Versions(tmp_path / "p")
+
+    def since(commit: int) -> Rows:
+        delta = Rows(published.held[-1])
+        delta.subtract(published.held[commit])
+        return Rows({row: n for row, n in delta.items() if n})
+
+    published.step([changed(published, rng)])
+    ahead, amid = Taken(published, 3), Taken(published, 4)
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(follower.up_to_now) for follower in (ahead, amid)]
+        time.sleep(10 * snapshot.POLL_S)  # both have begun, and wait
+        for commits in (1, 1, 2, 1):
+            published.step([changed(published, rng) for _ in range(commits)], each=each)
+        waiting[0].result()
+        assert ahead.up_to_now() == since(3)
+        if each:
+            waiting[1].result()
+            assert amid.up_to_now() == since(4)
+            return
+        refused = [waiting[1].exception(), pool.submit(Taken(published, 4).up_to_now).exception()]
+    for error in refused:  # of one that waited for the step that goes over its commit, and of one that came after it
+        assert isinstance(error, HeadraceError)
+        assert error.code == "state.missing" and "not apart from those before" in error.what

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 
 import psycopg
 import pyarrow as pa
@@ -134,6 +135,23 @@ def test_rows_that_are_not_there_stop_it_before_their_transaction(store: Store) 
     first = next(m[0].commit for m in made[1:] if any(r["id"] == row for r in m[0].deltas["left"].to_pylist()))
     assert reached == first - 1, before
     assert store.contents("right") == made[reached - 1][2]
+
+
+@pytest.mark.parametrize("transactions", [1, 3])
+def test_a_view_that_comes_back_as_it_was_is_live_at_its_transaction(store: Store, transactions: int) -> None:
+    made = transfers(8, 7)
+    right = [replace(m[0], deltas={"right": m[0].deltas["right"]}) for m in made[1:]]
+    sink = begun(store, made[0][0])
+    sink.write_each(replace(together(right[:2]), stale={"left": "it threw"}))
+    assert {view: state[1] for view, state in store.states().items()} == {"left": "stale", "right": "live"}
+    later = together(right[2 : 2 + transactions])
+    none = {"left": made[1][0].deltas["left"].slice(0, 0)}
+    sink.write_each(replace(
+        later, deltas={**later.deltas, **none}, of_row={**later.of_row, "left": pa.array([], pa.int64())},
+        back={"left": later.commits[0]},
+    ))  # fmt: skip
+    assert {view: state[1] for view, state in store.states().items()} == {"left": "live", "right": "live"}
+    assert (store.frontier(), store.contents("left")) == (later.commits[-1], made[0][1])
 
 
 @pytest.mark.postgres

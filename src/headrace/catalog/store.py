@@ -242,6 +242,13 @@ class Catalog(VersionTables):
         )  # fmt: skip
         return [Output(step, of, self.found(path), count, sums) for step, of, path, count, sums in rows]
 
+    def next_output(self, feed: str, number: int) -> Output | None:
+        """The first of a feed's output files of step ``number`` or a later one."""
+        sql = "select step, feed, path, rows, sums from output where feed = ? and step >= ? order by step, path limit 1"
+        for step, of, path, count, sums in self._rows(sql, feed, number):
+            return Output(step, of, self.found(path), count, sums)
+        return None
+
     def base(self, feed: str) -> tuple[int, int, list[str], int] | None:
         """(step, commit, files, rows) of a feed's base: its contents as of that step."""
         rows = self._rows("select step, upto, paths, rows from base where feed = ?", feed)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
+    from rich.spinner import Spinner
 
 PIPE_WIDTH = 100_000  # a table that goes to a file or a pipe is never cut
 NARROW, WIDE = 75, 120  # columns of a terminal that leave a bar little room; that have room for numbers beside it
@@ -89,6 +90,12 @@ def error(failure: HeadraceError) -> None:
             text.append(f"\n  {label + ':':<6} ", "cyan").append(lines(part, 9))
     text.append("\n  help:  ", "cyan").append(f"headrace help {failure.code}", "dim")
     console(error=True).print(text, soft_wrap=True)
+
+
+def behind(stale: Mapping[str, str]) -> None:
+    """A line for each view that was read and has failed, with why."""
+    for name, reason in stale.items():
+        say(f"{paint(f'view {plain(name)} has failed', 'bold red')}: {one_line(reason)}")
 
 
 def counted(number: int, what: str) -> str:
@@ -216,6 +223,19 @@ def paint(text: str, style: str) -> str:
 
 
 @contextmanager
+def spinning(text: str) -> Iterator[Spinner]:
+    """A line on stderr, a terminal, that moves and whose text may be changed; what is said meanwhile goes above it."""
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    line = Spinner("dots", text=text, style="status.spinner")
+    # What goes to stdout passes by the line only where that is the terminal too.
+    same = sys.stdout.isatty()
+    with Live(line, console=console(error=True), refresh_per_second=12.5, transient=True, redirect_stdout=same):
+        yield line
+
+
+@contextmanager
 def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Progress of something that may take long: a bar on stderr, from its second second, when that is a terminal.
 
@@ -253,7 +273,8 @@ def working(text: str) -> Iterator[Callable[[dict[str, Any]], None]]:
     named = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
     drawn = BarColumn(bar_width=min(max(err.width - NARROW, 5), 30))
     counted = (MofNCompleteColumn(), TimeElapsedColumn()) if err.width >= WIDE else ()
-    bar = Progress(SpinnerColumn(), named, drawn, *counted, Fast(Column(no_wrap=True)), console=err, transient=True)
+    columns = (SpinnerColumn(), named, drawn, *counted, Fast(Column(no_wrap=True)))
+    bar = Progress(*columns, console=err, transient=True, redirect_stdout=sys.stdout.isatty())
     job = bar.add_task(plain(text), total=None)
 
     def on_progress(event: dict[str, Any]) -> None:

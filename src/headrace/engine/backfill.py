@@ -27,7 +27,6 @@ from headrace.log.read import LogReader
 from headrace.model.definition import Settings
 from headrace.model.delivery import WEIGHT
 from headrace.serve import snapshot
-from headrace.serve.past import BACK
 from headrace.state.rows import consolidate, difference
 from headrace.state.run import checksums, open_run, rows_of, write_run
 
@@ -136,7 +135,7 @@ class Backfill:
         delta = difference(snapshot.delta(record, paths), stood)
         names = [*(f"c{i}" for i in range(len(record.schema.names))), WEIGHT]
         delta = delta.rename_columns(names).append_column(INSTANT, pa.array(np.full(delta.num_rows, instant, np.int32)))
-        folder = self.folder / "state" / f"{number}{BACK}{time.time_ns()}"
+        folder = self.folder / "state" / f"{number}{snapshot.BACK}{time.time_ns()}"
         folder.mkdir()
         path = folder / f"{OUTPUT}{record.feed}~0~0~{delta.num_rows}.arrow"
         write_run(path, delta)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from functools import cache
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ from headrace.state.rows import consolidate
 WAIT_S = 0.5
 FINAL = ("sink.fenced", "sink.gone")  # to go on would not help
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+SINCE = "it had failed, and has come back since"
 T = TypeVar("T")
 ROWS_MAX = 1_000_000  # a sink that catches up takes several steps at once, up to about this many rows
 EACH_STEPS = 100  # so many, when each transaction is one of its own: then its frontier is written down
@@ -207,7 +209,8 @@ class Deliver(threading.Thread):
                 each = list(takewhile(lambda s: s.shape.each and wanted.current(held, s.upto), steps[:EACH_STEPS]))
             if each:
                 wanted = wanted.known(held)
-                chosen = self.bounded(each)
+                stale_at = self.stale(wanted)
+                chosen = self.bounded([*takewhile(lambda step: stale_at(step) == stale_at(first), each)])
             elif complete and self.sink.apart and wanted.had(first, held):
                 wanted = wanted.as_held(held)
                 chosen = [first]
@@ -216,9 +219,11 @@ class Deliver(threading.Thread):
             else:
                 chosen = self.catalog.published(frontier) if self.sink.apart else steps
             last = chosen[-1]
+            stale = self.stale(wanted)(last)
             files: dict[Place, list[File]] = {}
-            before = {s.number: s.after for s in chosen}
+            before, ends = {s.number: s.after for s in chosen}, {s.number: s.upto for s in chosen}
             after: dict[str, int] = {}  # the commit before the step that wrote a file
+            back: dict[str, int] = {}  # what came back as it was, and the commit at which it did
             records = wanted.by_feed(held if complete else {})
             for feed, whole in records:
                 if whole:
@@ -227,11 +232,12 @@ class Deliver(threading.Thread):
                     outputs = self.catalog.outputs(first.number - 1, last.number, feed)
                     files[feed, whole] = [(o.path, o.sums) for o in outputs]
                     after |= {o.path: before[o.step] for o in outputs}
+                    back |= {n: ends[o.step] for o in outputs if snapshot.BACK in o.path for n in records[feed, whole]}
         paths = {place: sound(found, place[0].rpartition("@")[0]) for place, found in files.items()}
-        schemas, stale = wanted.schemas, wanted.stale
+        schemas = wanted.schemas
         if each:
             given = [(records[place], [(p, after[p]) for p in found]) for place, found in paths.items() if found]
-            return self.apart(frontier, last.upto, given, schemas, stale)
+            return self.apart(frontier, last.upto, given, schemas, stale, back)
         deltas, replacements = dict[str, pa.Table](), dict[str, pa.Table]()
         for (feed, whole), found in paths.items():
             of = records[feed, whole]
@@ -251,21 +257,43 @@ class Deliver(threading.Thread):
 
     def apart(
         self, frontier: int, upto: int, given: Sequence[tuple[Mapping[str, ViewRecord], list[tuple[str, int]]]],
-        schemas: Mapping[str, ViewSchema], stale: Mapping[str, str],
+        schemas: Mapping[str, ViewSchema], stale: Mapping[str, str], back: Mapping[str, int],
     ) -> Succession:  # fmt: skip
         """The transactions beyond the frontier up to a step's last one, each by itself.
 
-        ``given``: who wants rows of a view, and the files that have them with the commits before their steps.
+        ``given``: who wants rows of a view, and the files that have them with the commits before their steps; ``back``:
+        views that have come back by then, with the commits of that.
         """
         deltas, of_row = {}, {}
         for records, files in given:
             rows, commits_of = snapshot.apart(next(iter(records.values())), files, frontier)
             for name, part, commits in matches_apart(records, rows, commits_of):
                 deltas[name], of_row[name] = part, commits
-        commits = pa.chunked_array([*of_row.values(), pa.array([upto])]).unique().sort().to_pylist()
+        back = {name: commit for name, commit in back.items() if name in deltas}
+        told = pa.array([*back.values(), upto], pa.int64())
+        commits = pa.chunked_array([*of_row.values(), told]).unique().sort().to_pylist()
         origins = dict(self.log.origins(frontier, upto))
         found = tuple(origins[commit] for commit in commits)
-        return Succession(tuple(commits), found, schemas, deltas, of_row, stale)
+        return Succession(tuple(commits), found, schemas, deltas, of_row, stale, back)
+
+    def stale(self, wanted: Wanted) -> Callable[[StepRecord], Mapping[str, str]]:
+        """What tells of a published step which views had failed by it, and why, as far as that is still known."""
+        newest = self.catalog.last_published()
+
+        @cache
+        def held(name: str) -> int:
+            return snapshot.reached(self.catalog, wanted.records[name], 0)
+
+        def at(step: StepRecord) -> Mapping[str, str]:
+            if step == newest or self.searches is not None:  # matches are not marked
+                return wanted.stale
+            told = {name: reason for name, reason in wanted.stale.items() if held(name) < step.upto}
+            for (feed, _), records in wanted.by_feed(wanted.versions).items():
+                if snapshot.came_back(self.catalog, feed, step.number) is not None:
+                    told |= dict.fromkeys(records, SINCE)
+            return told
+
+        return at
 
     def left_behind(self, frontier: int) -> bool:
         """Whether the log has no more what follows on ``frontier``: the sink's views come anew. It is told once."""

@@ -43,6 +43,8 @@ class Succession:
     ``origins``: of each commit. ``deltas[view]``: as in a delivery, in the order of their commits; the commit of row
     ``n`` is ``of_row[view][n]`` (int64). A commit without rows is there only as the last one.
     ``schemas`` and ``stale`` are as in a delivery; what is stale is so from the first of the transactions on.
+    ``back``: views that had failed and come back as they were, each with the one of ``commits`` at which it does: its
+    delta may have no row of that.
     """
 
     commits: tuple[int, ...]
@@ -51,6 +53,7 @@ class Succession:
     deltas: Mapping[str, pa.Table]
     of_row: Mapping[str, pa.Array]
     stale: Mapping[str, str] = field(default_factory=dict)
+    back: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def whole(self) -> Delivery:
@@ -69,6 +72,6 @@ class Succession:
             deltas = {}
             for view, ends in bounds.items():
                 begin, end = int(ends[place - 1]) if place else 0, int(ends[place])
-                if begin < end:
+                if begin < end or self.back.get(view) == commit:
                     deltas[view] = self.deltas[view].slice(begin, end - begin)
             yield Delivery(commit, self.schemas, deltas, stale=self.stale, origin=origin)

@@ -19,8 +19,6 @@ from headrace.serve import snapshot
 from headrace.serve.history import reader_of
 from headrace.serve.replay import commit_at
 
-BACK = ".back."  # in the folder's name of a delta that brings a view up to date which had failed
-
 
 class NotPublished(HeadraceError):
     """The error of a ``commit`` at which nothing published tells what a view (``schema``) held; its query may."""
@@ -43,7 +41,7 @@ def contents(
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
     try:
         record = snapshot.known(catalog, view)
-        _check(catalog, record, wanted, _inside(catalog, wanted))
+        _check(catalog, record, wanted, snapshot.inside(catalog, wanted))
         rows = snapshot.added(record, snapshot.as_of(catalog, record, wanted))
         return wanted, record.schema, rows
     finally:
@@ -58,18 +56,10 @@ def commit_by(project_path: Path, time_us: int, deadline: Deadline = NEVER) -> i
     wanted = commit_at(reader_of(project_path), time_us, deadline)
     catalog = Catalog(snapshot.catalog_path(project_path), read_only=True)
     try:
-        inside = _inside(catalog, wanted)
+        inside = snapshot.inside(catalog, wanted)
     finally:
         catalog.close()
     return wanted if inside is None else inside.after
-
-
-def _inside(catalog: Catalog, commit: int) -> StepRecord | None:
-    """The step that took this commit together with later ones, and does not tell them apart."""
-    for step in catalog.steps():
-        if step.after < commit < step.upto and not step.shape.each:
-            return step
-    return None
 
 
 def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord | None) -> None:
@@ -92,12 +82,8 @@ def _check(catalog: Catalog, record: ViewRecord, commit: int, inside: StepRecord
         step = snapshot.step_at(catalog, commit)
     except HeadraceError as error:
         raise NotPublished(error, record.schema, commit) from error
-    outputs = catalog.outputs(-1, 1 << 62, record.feed)
-    back = min((o.step for o in outputs if BACK in o.path and o.step > step), default=None)
-    if back is None:
-        return
-    changed = max((o.step for o in outputs if o.step < back), default=None)
-    if changed is None or step > changed:
+    back = snapshot.came_back(catalog, record.feed, step)
+    if back is not None:
         at = _upto(catalog, back)
         raise not_at(
             f"view {name}", commit, f"it had failed, and came back at commit {at:,}", f"ask as of commit {at:,}"

@@ -28,6 +28,7 @@ from headrace.state.run import copies, open_run
 STATE = ".headrace"
 PART = "part:"  # how the name of a base's file begins that changes the rows of those before it
 INSTANT = "_i"  # of output files: the ordinal of a transaction in its step
+BACK = ".back."  # in the folder's name of a delta that brings a view up to date which had failed
 POLL_S = 0.05
 Shared = WeakValueDictionary[tuple[str, int], Contents]  # (feed, commit) -> what somebody who follows it holds
 ATTEMPTS = 20  # a compaction may take a file away between looking it up and opening it
@@ -109,24 +110,22 @@ def follow(
     With None: the contents first. A version swapped in, or a reader that fell behind what is retained, gets the
     difference as one delta, or as two of the same commit when the columns have changed. Ends when ``stop`` is set.
     Work: as of ``Contents``; the rows stay mapped for that difference, with 16 bytes for each: once for all who follow
-    with the same ``shared`` and are at the same commit. Raises ``view.unknown``; ``state.missing`` for a commit whose
-    changes are not kept any more.
+    with the same ``shared`` and are at the same commit. ``after`` may lie ahead. Raises ``view.unknown``;
+    ``state.missing`` for a commit whose changes are not kept any more, or lie in one step with those up to it.
     """
     shared = Shared() if shared is None else shared
     catalog = Catalog(catalog_path(project_path), read_only=True)
     try:
         record = known(catalog, view)
         commit, rows = read(catalog, record)
+        begun = -1 if after is None else after
         if after is None:
             yield commit, rows
         elif after < commit:
             try:
                 yield from _between(catalog, record, after, commit)
             except _Gone:
-                raise HeadraceError(
-                    "state.missing", f"the changes of {view} after commit {after:,} are not kept any more",
-                    next="follow it without a commit: its contents come first",
-                ) from None  # fmt: skip
+                raise _missing(view, after) from None
         held = _held(shared, record, commit, partial(Contents.of, rows, record.schema.key))
         while not stop.is_set():
             last = catalog.last_published()
@@ -137,11 +136,16 @@ def follow(
             try:
                 if now.feed != record.feed:
                     raise _Gone
+                if commit < begun and inside(catalog, begun) is not None:
+                    raise _missing(view, begun)
                 for upto, delta in _between(catalog, record, commit, last.upto):
                     held, commit = _held(shared, record, upto, partial(held.after, delta)), upto
-                    yield upto, delta
+                    if upto > begun:
+                        yield upto, delta
                 commit = last.upto
             except (_Gone, Diverged):
+                if commit < begun:
+                    raise _missing(view, begun) from None
                 record, before = now, held.table()
                 commit, rows = read(catalog, record)  # it may be ahead of ``last``
                 held = _held(shared, record, commit, partial(Contents.of, rows, record.schema.key))
@@ -285,6 +289,16 @@ def reached(catalog: Catalog, record: ViewRecord, frontier: int) -> int:
     return max([base[1] if base else 0, *(step.upto for step in catalog.steps() if step.number in changed)])
 
 
+def came_back(catalog: Catalog, feed: str, step: int) -> int | None:
+    """The later step with which a view version came back that had failed by ``step``.
+
+    What is published does not tell a view that has failed from one that nothing changes: it counts as failed from its
+    last change on.
+    """
+    output = catalog.next_output(feed, step)
+    return output.step if output is not None and output.step > step and BACK in output.path else None
+
+
 def files(catalog: Catalog, feed: str, upto_step: int) -> tuple[list[str], int]:
     """The files that add up to a feed's contents after a step (base first), and the base's commit.
 
@@ -351,10 +365,27 @@ class _Gone(Exception):
     """Changes that are asked for are not kept any more, or are those of another version."""
 
 
+def _missing(view: str, after: int) -> HeadraceError:
+    return HeadraceError(
+        "state.missing", f"the changes of {view} after commit {after:,} are not kept, or not apart from those before",
+        next="follow it without a commit: its contents come first",
+    )  # fmt: skip
+
+
+def inside(catalog: Catalog, commit: int) -> StepRecord | None:
+    """The step that took this commit together with later ones, and does not tell them apart."""
+    for step in catalog.steps():
+        if step.after < commit < step.upto and not step.shape.each:
+            return step
+    return None
+
+
 def _between(catalog: Catalog, record: ViewRecord, after: int, upto: int) -> Iterator[tuple[int, pa.Table]]:
     """As ``follow``, of one version, up to the end of a step. Raises ``_Gone``."""
     steps = [step for step in catalog.steps() if step.published_us is not None and after < step.upto <= upto]
     if not steps or steps[0].after > after or after < record.created_commit:
+        raise _Gone
+    if steps[0].after < after and not steps[0].shape.each:
         raise _Gone
     for step in steps:
         try:

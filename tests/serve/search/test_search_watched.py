@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def test_a_query_with_a_mistake_is_told_once_and_left_out(tmp_path: Path, monkey
     followed = Watched(view.folder, "orders", None, wrong.append).follow(Deadline(20))
     assert next(followed)[1]["_query"].to_pylist() == ["good"]
     (view.folder / "searches/odd.yml").write_text("")
+    (view.folder / "searches/zero.yaml").write_text("view: orders\nquery: a\0\n")
     view.publish([((2, "late"), 1)])
     assert next(followed)[1]["id"].to_pylist() == [2]
     (view.folder / "searches/odd.yml").unlink()
@@ -107,5 +109,47 @@ def test_a_query_with_a_mistake_is_told_once_and_left_out(tmp_path: Path, monkey
     assert sorted(zip(delta["_query"].to_pylist(), delta["id"].to_pylist(), strict=True)) == [("bad", 1), ("bad", 2)]
     assert [(error.code, error.where) for error in wrong] == [
         ("search.query", "searches/bad.yaml"),
+        ("config.invalid", "searches/zero.yaml"),
         ("config.invalid", "searches/odd.yml"),
     ]
+
+
+def test_a_query_that_goes_while_all_are_looked_at_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        searches.add(tmp_path, StoredQuery(name, "orders", "late"))
+    listed = searches.files
+
+    def going(*given: Any) -> Any:
+        found = list(listed(*given))
+        (tmp_path / "searches/first.yaml").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(searches, "files", going)
+    assert searches.StoredQueries(tmp_path).read() == ({"second": searches.find(tmp_path, "second")}, {})
+
+
+def test_of_several_who_add_a_query_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All have looked before the first writes, and none leaves anything else."""
+    looked, listed = threading.Barrier(8), searches.files
+
+    def together(*given: Any) -> Any:
+        found = list(listed(*given))
+        looked.wait(20)
+        return found
+
+    def add(number: int) -> str:
+        try:
+            searches.add(tmp_path, StoredQuery("mine", "orders", f"n:{number}"))
+        except HeadraceError as error:
+            return error.code
+        return "added"
+
+    (tmp_path / "searches").mkdir()
+    with ThreadPoolExecutor(8) as pool, monkeypatch.context() as patch:
+        patch.setattr(searches, "files", together)
+        outcomes = Counter(pool.map(add, range(8)))
+    assert outcomes == {"added": 1, "search.exists": 7}
+    assert [path.name for path in (tmp_path / "searches").iterdir()] == ["mine.yaml"]
+    assert searches.find(tmp_path, "mine").query.startswith("n:")

@@ -29,18 +29,23 @@ def run(
     """
     from headrace.catalog import searches
     from headrace.cli import published
+    from headrace.serve import snapshot
     from headrace.serve.search.watched import changes, matched
 
     path = folder(project)
     stored = searches.find(path, name)
-    commit, schema, rows = matched(path, published.find(path, stored.view), stored, at)
+    view = published.find(path, stored.view)
+    commit, schema, rows = matched(path, view, stored, at)
     found = changes(rows)
+    failed = snapshot.failure(path, view) if at is None else None
+    stale = {} if failed is None else {view: failed["reason"]}
     if json:
         matches = [{"copies": match["weight"], "row": match["row"]} for match in found]
         head = {"query": stored.name, "view": schema.name, "version": schema.version, "commit": commit}
-        display.emit({**head, "matches": matches})
+        display.emit({**head, "matches": matches, "stale": stale})
         return
     total = sum(match["weight"] for match in found)
     display.say(f"{stored.name} in {schema.name} at commit {commit:,}: {display.counted(total, 'row')}\n")
     columns = [{"name": column.name, "type": column.type} for column in schema.columns]
     display.table(columns, [list(match["row"].values()) for match in found for _ in range(match["weight"])])
+    display.behind(stale)

@@ -107,3 +107,4 @@ def run(
         display.table(answer["columns"], answer["rows"])
         if found.more:
             display.say(f"\n{found.table.num_rows:,} rows (--limit shows more)")
+        display.behind(found.stale)

@@ -93,6 +93,7 @@ def run(
         display.say(f"\n{shown:,} {f'of {total:,} ' if total else ''}rows (--limit shows more)")
     else:
         display.say(f"\n{display.counted(shown, 'row')}")
+    display.behind(answer["stale"])
 
 
 def _by_spark(

@@ -69,16 +69,20 @@ def run(
 def _here(project: Any, view: str, after: int | None, stop: threading.Event) -> Iterator[ViewStep]:
     from headrace.cli import contents, published
     from headrace.model.view_step import ViewStep
-    from headrace.serve.snapshot import contents as now
+    from headrace.serve import snapshot
     from headrace.serve.watched import changes, steps
 
     path = folder(project)
     name = published.find(path, view)
     if after is None:
-        after, schema, table = now(path, name)
+        after, schema, table = snapshot.contents(path, name)
+        failed = snapshot.failure(path, name)
+        held = after if failed is None else failed["commit"]
         rows, total = contents.ordered(table, schema, [], None, copies=False)
-        _say_held(name, after, total)
-        yield ViewStep("snapshot", after, changes(rows))
+        _say_held(name, held, total)
+        if failed is not None and not display.OUTPUT.json:
+            display.say(f"view {display.plain(name)} has failed: {display.one_line(failed['reason'])}", error=True)
+        yield ViewStep("snapshot", held, changes(rows))
     yield from steps(path, name, after, stop)
 
 

@@ -37,6 +37,7 @@ def matched(
 ) -> tuple[int, ViewSchema, pa.Table]:
     """(commit, the view's schema, ``_query``, its columns and ``_w``): what a query matches, now or as of a commit.
 
+    Now: of a view that has failed as of the commit that it holds.
     Raises ``HeadraceError``: search.query, query.timeout; as of a commit those of ``past.contents``.
     """
     reached, schema, rows = (
@@ -44,6 +45,8 @@ def matched(
     )
     if (error := problem(query, schema)) is not None:
         raise error
+    if commit is None and (failed := snapshot.failure(project, view)) is not None:
+        reached = failed["commit"]
     return reached, schema, Matcher(schema, {query.name: query.query}).matches(rows, deadline)
 
 

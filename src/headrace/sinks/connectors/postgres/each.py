@@ -149,9 +149,13 @@ def _commit_name(target: Target) -> str:
 
 
 def _heads(succession: Succession) -> pa.Table:
-    """One row a transaction: commit, time, source, position, and the views that it changes."""
+    """One row a transaction: commit, time, source, position, and the views that it changes, or that come back."""
     commits = np.array(succession.commits, np.int64)
-    changed = [np.searchsorted(commits, np.unique(of_row.to_numpy())) for of_row in succession.of_row.values()]
+    told = {view: [commit] if (commit := succession.back.get(view)) else [] for view in succession.of_row}
+    changed = [
+        np.searchsorted(commits, np.unique(np.concatenate([of_row.to_numpy(), np.array(told[view], np.int64)])))
+        for view, of_row in succession.of_row.items()
+    ]
     place = np.concatenate([np.empty(0, np.int64), *changed])
     which = np.repeat(np.arange(len(changed)), [len(places) for places in changed])[np.argsort(place, kind="stable")]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(commits)))]).astype(np.int32)
