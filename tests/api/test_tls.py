@@ -205,6 +205,23 @@ def test_one_that_is_for_other_names_or_is_over_soon_is_made_anew(
     assert certificate.serves(found.certificate, ["localhost"])
 
 
+def test_two_servers_at_two_hosts_share_one_for_both(tmp_path: Path) -> None:
+    api, psql = (
+        ApiSettings(port=0, tls=True, host="127.0.0.2"),
+        PsqlSettings(port=free_port(), tls=True, host="127.0.0.3"),
+    )
+    made = []
+    for _ in range(2):  # and at the next start
+        beside = Servers(Project(tmp_path, Settings(name="shop", api=api, psql=psql)), lambda event: None)
+        beside.listen()
+        beside.close()
+        made.append((tmp_path / ".headrace" / tls.FOLDER / tls.CERTIFICATE).read_bytes())
+    assert made[0] == made[1]
+    assert certificate.serves(
+        tmp_path / ".headrace" / tls.FOLDER / tls.CERTIFICATE, ["127.0.0.2", "127.0.0.3", "localhost"]
+    )
+
+
 @pytest.mark.parametrize("whole", range(3))
 def test_wherever_its_making_ends_the_next_start_has_one_that_fits(
     tmp_path: Path, whole: int, monkeypatch: pytest.MonkeyPatch
@@ -257,6 +274,15 @@ def test_files_that_are_named_are_used_and_without_any_nothing_is_encrypted(fold
         served(folder, certificate="no.crt", key=named["key"]),
     ):
         pass
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+    certified(tmp_path, "localhost")
+    locked = ["openssl", "rsa", "-aes256", "-passout", "pass:secret", "-in", "server.key", "-out", "locked.key"]
+    subprocess.run(locked, cwd=tmp_path, check=True, capture_output=True)
+    with pytest.raises(HeadraceError, match="the certificate cannot be used") as caught:
+        tls.check(tmp_path, PsqlSettings(certificate="server.crt", key="locked.key"), "psql")
+    assert "without a password" in caught.value.next
 
 
 def test_what_is_written_of_tls_is_checked(tmp_path: Path) -> None:

@@ -191,7 +191,17 @@ def test_what_cannot_be_followed_is_an_error_at_once(published: Published) -> No
         url = running.url
     gone = refused("sums", url, "headrace_x")
     assert gone.code == "api.unreachable" and gone.where == url and "refused" in gone.why
-    assert refused("sums", "shop:7080", "").code == "config.invalid"
+    for wrong in ("shop:7080", "http://127.0.0.1:70800", "http://127.0.0.1:abc", "http://[::1", "http://"):
+        assert refused("sums", wrong, "").code == "config.invalid"
+    shown = refused("sums", url, "headrace_a secret\nheadrace_b")
+    assert shown.code == "access.token" and "secret" not in str(shown.as_dict())
+
+
+def test_a_token_is_taken_from_its_file_as_it_is(published: Published) -> None:
+    """With the line's end that it has there."""
+    with site(published.folder) as running:
+        first = next(iter(headrace.watch("sums", url=running.url, token=f"{running.owner}\r\n")))
+    assert first.kind == "snapshot"
 
 
 @contextmanager

@@ -55,6 +55,32 @@ def test_as_a_copy_it_is_a_project_of_its_own(shop: Path) -> None:
     assert (known_by(shop), known_by(copy)) == (before, mine)
 
 
+def test_a_copy_is_made_its_own_once(shop: Path) -> None:
+    """However often it is started so; and a copy of it is made another one."""
+    copy = shop.with_name("copy")
+    shutil.copytree(shop, copy)
+    before = known_by(shop)
+    place.take(copy, as_copy=True)
+    mine = known_by(copy)
+    for _ in range(2):
+        place.take(copy, as_copy=True)
+    again = copy.with_name("again")
+    shutil.copytree(copy, again)
+    place.take(again, as_copy=True)
+    assert (known_by(copy), known_by(shop)) == (mine, before)
+    assert len({before[0], mine[0], known_by(again)[0]}) == 3
+
+
+def test_a_copy_that_was_started_when_the_original_was_away_can_still_be_made_its_own(shop: Path) -> None:
+    copy, before = shop.with_name("copy"), known_by(shop)
+    shutil.copytree(shop, copy)
+    hidden = shop.rename(shop.with_name("hidden"))
+    place.take(copy)
+    hidden.rename(shop)
+    place.take(copy, as_copy=True)
+    assert known_by(copy)[0] != before[0] == known_by(shop)[0]
+
+
 def test_what_was_moved_goes_on(shop: Path) -> None:
     before = known_by(shop)
     moved = shop.rename(shop.with_name("moved"))

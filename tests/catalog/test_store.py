@@ -100,6 +100,18 @@ def test_a_damaged_catalogue_is_named(tmp_path: Path) -> None:
     assert noticed > 20
 
 
+def test_what_a_first_start_has_left_that_was_killed_is_no_catalogue_yet(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("pragma journal_mode=wal")
+    assert path.stat().st_size > 0
+    with pytest.raises(HeadraceError) as raised:
+        Catalog(path, read_only=True)
+    assert raised.value.code == "project.not_running"
+    Catalog(path).close()
+    Catalog(path, read_only=True).close()
+
+
 def test_a_later_layout_is_refused(tmp_path: Path) -> None:
     left_by(LAYOUT, tmp_path / "catalog.db")
     with sqlite3.connect(tmp_path / "catalog.db") as database:

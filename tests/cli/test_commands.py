@@ -25,12 +25,10 @@ import pyarrow as pa
 import pytest
 
 import warm_command
-from headrace.cli.commands import up
 from headrace.control import lock, socket
 from headrace.control.socket import ControlServer
 from headrace.control.verbs import Dispatcher
 from headrace.engine.heard import Heard
-from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
 
 COMMAND = Path(sys.executable).with_name("headrace")
@@ -472,17 +470,6 @@ def test_up_as_json_is_an_object_a_line(folder: Path) -> None:
     assert kinds[:6] == ["starting", "note", "source.started", "sink.failed", "engine.failed", "ready"]
     assert kinds[-1] == "stopped"
     assert events[5]["pid"] == process.pid
-
-
-def test_up_ends_in_order_when_nobody_reads_what_it_tells(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    receiver, sender = os.pipe()
-    os.close(receiver)
-    stopping = threading.Event()
-    with contextlib.suppress(BrokenPipeError), os.fdopen(sender, "w") as closed:
-        monkeypatch.setattr(sys, "stdout", closed)
-        told = up._Told(Project(folder), True, stopping)
-        told.event({"event": "source.started", "source": "shop", "tables": []})  # as a source's thread does
-    assert stopping.is_set()
 
 
 def test_up_refuses_an_unknown_connector_before_it_starts_anything(folder: Path) -> None:

@@ -82,6 +82,12 @@ def test_a_limit_counts_copies() -> None:
     assert shown(NONE, limit=0) == []
 
 
+def test_many_copies_beyond_a_limit_are_not_written_out() -> None:
+    table = TABLE.set_column(3, "_w", pa.array([1, 1, 1 << 50, 1], pa.int64()))
+    rows, total = contents.ordered(table, ViewSchema("v", 1, COLUMNS, ()), NONE, 4)
+    assert (rows["n"].to_pylist(), total) == ([2, None, 3, 3], (1 << 50) + 3)
+
+
 def test_the_same_contents_look_the_same_in_whatever_order_they_come() -> None:
     schema = ViewSchema("v", 1, COLUMNS)
     one, _ = contents.ordered(TABLE, schema, ["region"], None)
@@ -124,6 +130,14 @@ def test_csv_has_the_same_text_for_a_value_as_json(capsys: pytest.CaptureFixture
         ["", "", "false", ""],
         ["", "-0.25", "", "[]"],
     ]
+
+
+def test_csv_keeps_line_ends_of_every_kind_in_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = ["a\rb", "a\r\nb", "a\nb", "\r", "plain"]
+    contents.write_csv(pa.table({"text": cells, "n": range(len(cells))}))
+    out = capsys.readouterr().out
+    assert [row[0] for row in csv.reader(io.StringIO(out, newline=""))] == ["text", *cells]
+    assert out.startswith("text,n\n") and out.endswith("plain,4\n")
 
 
 @pytest.mark.parametrize(

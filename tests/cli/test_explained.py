@@ -53,6 +53,13 @@ def test_of_a_command_it_is_the_commands_own_help() -> None:
     assert run("help").stdout == run("--help").stdout
 
 
+def test_of_a_command_for_programs() -> None:
+    for words in (["views"], ["groups", "dead", "ls"], []):
+        told = json.loads(run("help", *words, "--json").stdout)
+        assert list(told) == ["help"] and "Usage: headrace" in told["help"]
+    assert run("help", "groups", "ded", "--json").returncode == 2
+
+
 def test_a_word_that_is_neither_a_command_nor_a_code() -> None:
     done = run("help", "pln")
     assert done.returncode == 1 and "there is no command and no error code 'pln'" in done.stderr

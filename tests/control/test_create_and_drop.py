@@ -45,6 +45,9 @@ class Planned:
             raise self.fault
         return {}
 
+    def drop(self, view: str) -> dict[str, Any]:
+        raise HeadraceError("view.unknown", f"there is no view '{view}'")
+
     def status(self) -> dict[str, Any]:
         return {"views": self.views}
 
@@ -163,6 +166,33 @@ def test_a_view_whose_matches_a_sink_takes_stays(pipeline: Planned, project: Pro
     with pytest.raises(HeadraceError, match="delivered by told") as error:
         verb(drop.run, pipeline, view="sums")
     assert error.value.code == "view.has_readers" and "searches" in error.value.why
+
+
+def test_a_name_is_dropped_and_created_in_another_case_at_once(pipeline: Planned, project: ProjectFolder) -> None:
+    project.view("Clicks", "SELECT 1 AS a")
+    pipeline.project = read(project.path)
+    new = {"kind": "view", "name": "clicks", "text": "SELECT 2 AS a"}
+    pipeline.fault, before = HeadraceError("internal", "no"), files(project.path)
+    with pytest.raises(HeadraceError):
+        verb(define.run, pipeline, changes=[{"kind": "view", "name": "CLICKS"}, new])
+    assert files(project.path) == before
+    pipeline.fault = None
+    verb(define.run, pipeline, changes=[{"kind": "view", "name": "CLICKS"}, new])
+    assert sorted(file.name for file in (project.path / "views").iterdir()) == [
+        "Clicks.sql.dropped", "clicks.sql", "sums.sql",
+    ]  # fmt: skip
+    assert (project.path / "views/clicks.sql").read_text() == "SELECT 2 AS a"
+
+
+def test_a_view_that_was_never_built_is_dropped_by_its_file(pipeline: Planned, project: ProjectFolder) -> None:
+    project.view("wrong", "SELECT rand()")
+    pipeline.refused_before, pipeline.views = {"wrong"}, [
+        {"name": "wrong", "state": "refused"}, {"name": "sums", "state": "live"},
+    ]  # fmt: skip
+    answer = verb(drop.run, pipeline, view="WRONG")
+    assert (answer["view"], answer["kept"]) == ("wrong", "views/wrong.sql.dropped")
+    assert not (project.path / "views/wrong.sql").exists()
+    assert pipeline.applied == [("shop", "sums", "store")]
 
 
 def test_what_is_dropped_twice_is_kept_twice(pipeline: Planned, project: ProjectFolder) -> None:

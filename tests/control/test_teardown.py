@@ -5,6 +5,7 @@ Method: a real DuckDB sink is filled and a real HTTP source makes its token; the
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from headrace.catalog.project import read
-from headrace.control import lock
+from headrace.catalog import place
+from headrace.catalog.project import identity, read
+from headrace.control import lock, verbs
 from headrace.control.socket import ControlServer
 from headrace.engine import connectors
 from headrace.model.delivery import Delivery
@@ -84,6 +86,24 @@ def test_a_running_project_is_left_alone(folder: Path) -> None:
     with lock.hold(folder, "headrace sql"):
         assert "[project.locked]" in drop(folder, "--all").stderr
     assert "revenue" in tables(folder)
+
+
+def test_what_the_original_of_a_copy_made_is_left_alone(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """By all that takes a sink over, or removes what was made: the copy has the original's id."""
+    (folder / "sinks/local.yaml").write_text(f"type: duckdb\npath: {folder / 'views.duckdb'}\n")
+    identity(read(folder))
+    place.take(folder)
+    copy = tmp_path_factory.mktemp("elsewhere") / "copy"
+    shutil.copytree(folder, copy)
+    for arguments in (["--all"], ["--source", "shop"]):
+        done = drop(copy, *arguments)
+        assert (done.returncode, "[project.copied]" in done.stderr) == (1, True), done.stderr
+    with pytest.raises(HeadraceError) as caught:
+        verbs.call(copy, "repair", {"sink": "local"}, lambda event: None)
+    assert caught.value.code == "project.copied"
+    assert (copy / ".headrace/log/segment").exists() and "revenue" in tables(folder)
+    place.take(copy, as_copy=True)
+    assert drop(copy, "--source", "shop").returncode == 0
 
 
 def test_a_sink_that_refuses_leaves_the_log_to_try_again(folder: Path) -> None:

@@ -72,6 +72,14 @@ steps:
     given: {orders: [{id: 2, customer: 1, amount: 0}]}
     expect: {shares: []}
 """
+BACK = """
+now: 2026-03-01T10:00:00Z
+steps:
+  - given: {orders: [{id: 1, at: 2026-03-01T09:30:00Z}]}
+    expect: {recent: [{id: 1}]}
+  - now: 2026-03-01T09:59:00Z
+    expect: {recent: [{id: 1}]}
+"""
 DECLARED = """
 tables: {payments: "id bigint, amount int"}
 keys: {payments: id}
@@ -106,20 +114,24 @@ def outcome(path: Path, spark: Any, *names: str) -> dict[str, Any]:
 def test_given_and_expected_rows(shop: ProjectFolder, spark: Any) -> None:
     shop.write("tests/good.yaml", GOOD)
     shop.write("tests/wrong.yaml", WRONG)
-    shop.settings(code=True)
     shop.write("functions/paying.py", PAYING)
     shop.write("views/paid.sql", "select half(amount) * 2 amount from payments")
     shop.write("tests/declared.yaml", DECLARED)
     shop.write("tests/bad.yaml", "steps:\n  - given:\n      orders:\n        - {id: 1}\n        - {idd: 2}\n")
     shop.write("tests/unknown.yaml", "steps:\n  - given:\n      ordrs: []\n")
     shop.write("tests/no.yaml", "steps:\n  - expect: {refused: []}\n")
+    shop.write("tests/back.yaml", BACK)
+    shop.settings(code=True, step_rows=2)
     answer = outcome(shop.path, spark)
     tests = {test["test"]: test for test in answer["tests"]}
     assert {name: (test["passed"], test["error"] and test["error"]["code"]) for name, test in tests.items()} == {
         "good": (True, None), "wrong": (False, None), "declared": (True, None), "bad": (False, "source.row"),
         "unknown": (False, "source.no_table"), "no": (False, "sql.not_deterministic"),
+        "back": (False, "config.invalid"),
     }  # fmt: skip
-    assert (answer["passed"], answer["failed"]) == (2, 4)
+    assert (answer["passed"], answer["failed"]) == (2, 5)
+    assert tests["back"]["error"]["where"] == "tests/back.yaml:6"
+    assert "before what the clock has shown" in tests["back"]["error"]["what"]
     assert [step["step"] for step in tests["good"]["steps"]] == ["two regions", "step 2", "step 3"]
 
     forgotten, as_it_is, throws = tests["wrong"]["steps"]

@@ -6,6 +6,7 @@ Method: a project at work in this process; oracle: the rows that the test pushes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from headrace.control import columns
 from headrace.control.running import Running
 from headrace.engine.counted import Counter
 from headrace.engine.pipeline import Pipeline
+from headrace.model.definition import SinkDefinition
 from headrace.model.errors import HeadraceError
 from headrace.serve import described
 from project_folder import ProjectFolder
@@ -143,6 +145,13 @@ def test_columns_are_traced_through_views(pipeline: Pipeline) -> None:
     assert spelled(total["rows"]) == ["customers.id", "customers.region", "orders.customer"]
     assert spelled(total["into"]) == ["big.region by rows", "big.t by value"]
     assert (ask("revenue")["sinks"], ask("many")["sinks"]) == ([], ["store"])
+
+    status["sinks"] = []  # nothing is delivered: what the files of the sinks say
+    sinks = [SinkDefinition("all", "duckdb"), SinkDefinition("one", "duckdb", ("many",))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "project", replace(pipeline.project, sinks=tuple(sinks)))
+        assert (ask("revenue")["sinks"], ask("many")["sinks"]) == (["all"], ["all", "one"])
+    status["sinks"] = [{"name": "store", "views": ["many"]}]
 
     (n,) = ask("MANY")["columns"]
     assert (n["value"], n["rows"]) == ([], [])  # it reads no column of the view that it counts

@@ -187,6 +187,7 @@ def test_show_tells_all_of_a_change_and_the_commands_to_go_on_with(kept: Kept) -
         ("shop:1", "nothing with that id was ever set aside"),
         ("orders:3:9", "nothing with that id was ever set aside"),
         ("orders:3:1", "it was dropped"),
+        ("orders:99999999999999999999:1", "nothing with that id was ever set aside"),
     ],
 )
 def test_an_id_that_is_not_there_is_refused_and_nothing_is_dropped(kept: Kept, id: str, why: str) -> None:

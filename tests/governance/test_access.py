@@ -97,6 +97,12 @@ def test_only_an_admin_makes_and_revokes_tokens(access: Access) -> None:
     ]
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1.0])
+def test_a_time_that_no_token_lives_is_refused(access: Access, seconds: float) -> None:
+    assert refused(access.create_token, local(), "mine", Role.VIEWER, (), seconds) == "access.invalid"
+    assert access.tokens.all() == []
+
+
 def test_the_owners_token_is_replaced_when_it_is_revoked(access: Access, tmp_path: Path) -> None:
     first = access.tokens.owners()
     access.revoke_token(local(), "owner")

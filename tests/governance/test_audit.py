@@ -45,6 +45,13 @@ def test_an_entry_says_who_did_what_when_and_where(tmp_path: Path) -> None:
     assert stat.S_IMODE(log.folder.stat().st_mode) == 0o700
 
 
+def test_times_of_any_size_have_a_text_and_its_order_is_theirs() -> None:
+    times = [-(10**20), -(10**16), -1, 0, NOON_US, 10**20]
+    texts = [audit.time_text(us) for us in times]
+    assert texts == sorted(texts)
+    assert (texts[0], texts[-1]) == ("0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z")
+
+
 def test_each_byte_that_is_changed_is_found_and_its_entry_named(tmp_path: Path) -> None:
     log = written(tmp_path, 5)
     assert [path.name for path in files(log)] == ["000000000001.log", "000000000004.log"]

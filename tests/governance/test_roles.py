@@ -87,6 +87,18 @@ def test_a_role_of_its_own_on_some_relations_counts_there_alone(role: Role, acti
     assert refusal(limited, Action.QUERY_ADD, "orders") == "access.denied"
 
 
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
+@pytest.mark.parametrize("action", list(Action))
+def test_a_lesser_role_on_what_is_not_reached_otherwise_is_all_that_counts_there(role: Role, action: Action) -> None:
+    """Of some, in a role that may much; a viewer of the sales."""
+    if action in TO_ONE:
+        mixed = Principal("p", role, ("orders",), "4fd9d7fc", ((Role.VIEWER, "sales_*"),))
+        assert allowed(mixed, action, "sales_2026") == (action in MAY["viewer"])
+        assert allowed(mixed, action, "orders") == (action in MAY[role])
+        everywhere = Principal("p", role, (), "4fd9d7fc", ((Role.VIEWER, "sales_*"),))
+        assert allowed(everywhere, action, "sales_2026") == (action in MAY[role])
+
+
 def refusal(principal: Principal, action: Action, relation: str | None) -> str:
     try:
         require(principal, action, relation)

@@ -23,9 +23,12 @@ from grouped import World
 import headrace
 from headrace.catalog.store import Catalog
 from headrace.cli import display
+from headrace.cli.commands import groups_read
 from headrace.cli.main import main
 from headrace.governance.audit import AuditLog, Wanted
 from headrace.model.errors import HeadraceError
+from headrace.model.group import GroupDelivery
+from headrace.serve.groups import Groups
 
 COMMAND = Path(sys.executable).with_name("headrace")
 UNKNOWN = "there is no view, table or stored query '{}'"
@@ -158,6 +161,27 @@ def test_a_reader_that_follows_gets_what_comes_until_it_is_interrupted(tmp_path:
     follower.stdout.close()
     assert seen == world.feed("orders")
     assert answer(tmp_path, "ls")[0]["groups"][0]["in_flight"] == 0
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_reader_that_is_interrupted_before_anything_has_come_ends_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], follow: bool
+) -> None:
+    World(tmp_path, 7, 10)
+    answer(tmp_path, "create", "g", "orders")
+
+    def interrupted(*given: Any) -> list[GroupDelivery]:
+        signal.raise_signal(signal.SIGINT)
+        return []
+
+    monkeypatch.setattr(Groups, "read", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        groups_read.run("g", wait=60.0, follow=follow, project=tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    out, err = capsys.readouterr()
+    assert (out, err.strip()) == ("", "")
 
 
 def test_two_readers_in_python_share_a_group_and_each_transaction_goes_to_one(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@ Method: the log's beginning is removed as far as it may go, between the reads of
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from grouped import World
 
+from headrace.catalog import groups
 from headrace.catalog.store import Catalog, StepShape, ViewRecord
 from headrace.control import backup
 from headrace.engine import retain
@@ -77,6 +80,19 @@ def test_a_group_over_a_view_that_is_gone_does_not_hold_the_log(tmp_path: Path) 
     assert "there is no view 'v'" in groups.entries()[0]["problem"]
     groups.create("of_table", "orders")
     assert remove(tmp_path, 2999) == (at, "the consumer groups of orders")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_groups_that_were_never_made_hold_nothing(tmp_path: Path, begun: bool) -> None:
+    """A process was killed as it made their file: of no size, or with its first page."""
+    path = tmp_path / "groups.db"
+    with closing(sqlite3.connect(path)) as db:
+        if begun:
+            db.execute("pragma journal_mode=wal")
+    path.touch()
+    assert (path.stat().st_size > 0) == begun
+    assert [groups.needed(path, tables=tables) for tables in (True, False)] == [{}, {}]
+    assert groups.followed(path) == []
 
 
 def test_a_backup_has_the_groups_as_they_were(tmp_path: Path) -> None:

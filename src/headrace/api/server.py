@@ -62,11 +62,12 @@ class Servers:
         ``config.library``, ``config.invalid``."""
         (self._project.path / ADDRESS).unlink(missing_ok=True)  # of one that was killed
         folder = self._project.path
+        hosts = {settings.host for settings in (self._api, self._psql) if settings is not None and settings.tls}
         if self._api is not None:
-            self._encrypted["api"] = tls.files(folder, folder / STATE, self._api, f"{FILE}: api")
+            self._encrypted["api"] = tls.files(folder, folder / STATE, self._api, f"{FILE}: api", hosts)
             self._listeners["api"] = api_listener(self._api, f"{FILE}: api")
         if self._psql is not None:
-            self._encrypted["psql"] = tls.files(folder, folder / STATE, self._psql, f"{FILE}: psql")
+            self._encrypted["psql"] = tls.files(folder, folder / STATE, self._psql, f"{FILE}: psql", hosts)
             self._listeners["psql"] = psql_listener(self._psql, f"{FILE}: psql")
 
     def begin(self, call: object) -> None:

@@ -93,6 +93,9 @@ class Database:
         self._counts = False  # whether transactions are counted: not before layout 9
         self._db = _reading(path) if read_only else _opened(path, "rwc")
         self._check(path)
+        if read_only and not self._db.execute("select count(*) from sqlite_master").fetchone()[0]:
+            self._db.close()
+            raise _not_run(path)  # what a first start that was killed has left
         if not read_only:
             self._db.execute("pragma journal_mode=wal")
             self._db.execute("pragma synchronous=full")
@@ -286,11 +289,15 @@ def _opened(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
+def _not_run(path: Path) -> HeadraceError:
+    return HeadraceError("project.not_running", "this project has not run yet", where=str(path), next="headrace up")
+
+
 def _reading(path: Path) -> sqlite3.Connection:
     """To read alone. SQLite keeps a file beside its own for that too, and a disk may have no room for it, or take
     nothing: then what a catalogue holds that nobody has open is read into memory."""
     if not path.exists() or path.stat().st_size == 0:  # a full disk had no room for a first start
-        raise HeadraceError("project.not_running", "this project has not run yet", where=str(path), next="headrace up")
+        raise _not_run(path)
     db = _opened(path, "ro")
     try:
         db.execute("select count(*) from sqlite_master")

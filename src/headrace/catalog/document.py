@@ -67,8 +67,9 @@ def parse(text: str, shown: str) -> Document:
     Only plain YAML is taken (no tags that make objects). Raises ``HeadraceError`` (config.invalid) with
     file and line for text that is not YAML, for a key written twice and for a key that is no text.
     """
-    loader = yaml.SafeLoader(text)
+    loader: yaml.SafeLoader | None = None
     try:
+        loader = yaml.SafeLoader(text)  # which looks through the text for what YAML cannot hold
         node = loader.get_single_node()
         if node is None:
             return Document(shown, {}, {})
@@ -82,7 +83,8 @@ def parse(text: str, shown: str) -> Document:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise HeadraceError("config.invalid", f"{shown} is not YAML", where=shown, why=str(error)) from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     return Document(shown, values, places.lines)
 
 

@@ -391,7 +391,7 @@ def needed(path: Path, *, tables: bool) -> dict[str, int] | None:
         return {}
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            return dict(db.execute(least, (TABLE, tables)).fetchall())
+            return dict(db.execute(least, (TABLE, tables)).fetchall()) if _made(db) else {}
     except sqlite3.Error:
         return None
 
@@ -403,10 +403,16 @@ def followed(path: Path) -> list[tuple[str, str, str]]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             db.row_factory = sqlite3.Row
-            rows = [dict(row) for row in db.execute("select * from consumer_group order by name")]
+            rows = [dict(row) for row in db.execute("select * from consumer_group order by name")] if _made(db) else []
     except sqlite3.Error as error:
         raise _damaged(path, str(error)) from error
     return [(row["name"], row["kind"], row.get("query") or row["relation"]) for row in rows]
+
+
+def _made(db: sqlite3.Connection) -> bool:
+    """Whether it has its tables: a process that was killed as it made the file has left none."""
+    named = "select count(*) from sqlite_master where name = 'consumer_group'"
+    return bool(db.execute(named).fetchone()[0])
 
 
 def _damaged(path: Path, why: str) -> HeadraceError:

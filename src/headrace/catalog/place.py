@@ -13,25 +13,29 @@ from headrace.catalog.project import HISTORY, STATE
 from headrace.model.errors import HeadraceError
 
 PLACE = "place"  # the file with the path of the state's folder, its device and inode
-_OWN = ("id", HISTORY, PLACE, "confirmed")  # what makes a project itself, in files and folders
+OWN = "own"  # the same of a copy, as it was made a project of its own
+_ITSELF = ("id", HISTORY, PLACE, OWN, "confirmed")  # what makes a project itself, in files and folders
 
 
 def take(project: Path, *, as_copy: bool = False) -> None:
-    """At a start: the state lies here from now on. ``as_copy``: it becomes a project of its own.
+    """At a start: the state lies here from now on. ``as_copy``: it becomes a project of its own, once.
 
     Raises ``project.copied`` while the folder that this one was copied from is there with the same state.
     """
     home = project.resolve() / STATE
-    if as_copy:
-        for name in _OWN:
+    here = _seen(home)
+    own = _read(home / OWN)
+    made = as_copy and (own is None or own[1:] != here[1:])
+    if made:
+        for name in _ITSELF:
             file = home / name
             shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
     check(project)
-    here = _seen(home)
-    if _read(home) != here:
-        partial = home / f".{PLACE}"
-        partial.write_text(json.dumps(here))
-        partial.rename(home / PLACE)
+    for name in (PLACE, OWN) if made else (PLACE,):
+        if _read(home / name) != here:
+            partial = home / f".{name}"
+            partial.write_text(json.dumps(here))
+            partial.rename(home / name)
 
 
 def check(project: Path) -> None:
@@ -51,7 +55,7 @@ def check(project: Path) -> None:
 
 def _original(home: Path, here: list[str | int]) -> Path | None:
     """The folder that this one was copied from, if it is there as it was then."""
-    before = _read(home)
+    before = _read(home / PLACE)
     if before is None or before[1:] == here[1:]:  # new, at its place, or moved within a disk
         return None
     there = Path(str(before[0]))
@@ -67,9 +71,9 @@ def _seen(home: Path) -> list[str | int]:
     return [str(home), found.st_dev, found.st_ino]
 
 
-def _read(home: Path) -> list[str | int] | None:
+def _read(file: Path) -> list[str | int] | None:
     try:
-        found: list[str | int] = json.loads((home / PLACE).read_text())
+        found: list[str | int] = json.loads(file.read_text())
     except (OSError, ValueError):
         return None
     return found

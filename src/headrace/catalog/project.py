@@ -241,7 +241,8 @@ def _as_name(text: str) -> str:
 
 
 def _view(sql: str, name: str, path: Path | None, shown: str) -> ViewDefinition:
-    if not re.sub(r"--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL).strip().rstrip(";").strip():
+    # A comment without an end takes the rest: it is looked through once.
+    if not re.sub(r"--[^\n]*|/\*(?:.*?\*/|.*)", "", sql, flags=re.DOTALL).strip().rstrip(";").strip():
         raise HeadraceError("config.invalid", f"{shown} has no SQL", where=shown, next="write one SELECT, or remove it")
     return ViewDefinition(name, sql, path)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from headrace.catalog.database import Database
 from headrace.model.transaction import RefusedRow
 
-_ID = re.compile(r"(.+):(\d+):(\d+)")
-_REFUSED = re.compile(r"(.+):(\d+)")
+_ID = re.compile(r"(.+):(\d{1,18}):(\d{1,18})", re.ASCII)
+_REFUSED = re.compile(r"(.+):(\d{1,18})", re.ASCII)
 _LEFT = "settled left join replay on replay.number = settled.replay"
 _GONE = "(settled.replay is null or replay.log_commit is not null)"  # not only meant to be replayed
 

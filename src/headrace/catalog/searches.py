@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import yaml
 
 from headrace.catalog.document import did_you_mean, load
 from headrace.catalog.project import check_name, files
+from headrace.catalog.synced import synced
 from headrace.model.definition import StoredQuery
 from headrace.model.errors import HeadraceError
 
@@ -33,7 +35,10 @@ class StoredQueries:
         """
         found, stray = {}, list[HeadraceError]()
         for name, path in files(self.project, FOLDER, ".yaml", stray):
-            look = path.stat()
+            try:
+                look = path.stat()
+            except FileNotFoundError:
+                continue  # it went while the others were looked at
             stamp = (look.st_mtime_ns, look.st_size, look.st_ino)
             known = self._read.get(name)
             found[name] = known if known and known[0] == stamp else (stamp, self._one(path))
@@ -55,17 +60,16 @@ def add(project: Path, query: StoredQuery) -> Path:
     path = project / FOLDER / f"{query.name}.yaml"
     there = {name.lower(): file for name, file in files(project, FOLDER, ".yaml", [])}
     if query.name.lower() in there:
-        raise HeadraceError(
-            "search.exists", f"there is a stored query '{query.name}' already",
-            where=str(there[query.name.lower()].relative_to(project)),
-            next=f"`headrace queries change {query.name}` gives it other words, or take another name",
-        )  # fmt: skip
-    return _written(path, query)
+        raise _exists(query, there[query.name.lower()].relative_to(project))
+    try:
+        return _written(path, query, os.link)
+    except FileExistsError:  # it has come since
+        raise _exists(query, path.relative_to(project)) from None
 
 
 def change(project: Path, query: StoredQuery) -> Path:
     """Write the file of a query that there is anew, all of it or nothing. Raises ``HeadraceError`` (search.unknown)."""
-    return _written(_file(project, query.name), query)
+    return _written(_file(project, query.name), query, os.replace)
 
 
 def remove(project: Path, name: str) -> Path:
@@ -106,13 +110,26 @@ def _file(project: Path, name: str) -> Path:
     return there[name.lower()]
 
 
-def _written(path: Path, query: StoredQuery) -> Path:
+def _written(path: Path, query: StoredQuery, placed: Callable[[Path, Path], None]) -> Path:
+    """The file, on the disk. ``placed``: how what is written gets its name. Threads and processes may do it at once."""
     path.parent.mkdir(exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     values = {"view": query.view, "query": query.query}
-    partial.write_text(yaml.safe_dump(values, allow_unicode=True, sort_keys=False), encoding="utf-8")
-    partial.rename(path)
+    try:
+        partial.write_text(yaml.safe_dump(values, allow_unicode=True, sort_keys=False), encoding="utf-8")
+        synced(partial)
+        placed(partial, path)
+        synced(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
     return path
+
+
+def _exists(query: StoredQuery, where: Path) -> HeadraceError:
+    return HeadraceError(
+        "search.exists", f"there is a stored query '{query.name}' already", where=str(where),
+        next=f"`headrace queries change {query.name}` gives it other words, or take another name",
+    )  # fmt: skip
 
 
 def unknown(name: str, known: Sequence[str]) -> HeadraceError:

@@ -46,8 +46,11 @@ def ordered(
     keys += [(name, _ASCENDING) for name in (*schema.key, *schema.names) if name not in {key for key, _ in keys}]
     places = _places(table, dict(keys))
     if copies:
-        places = np.repeat(places, weights[places])
-    if limit is not None:
+        counts = weights[places]
+        if limit is not None:  # before they are written out: there may be very many
+            counts = np.diff(np.minimum(np.cumsum(counts), limit), prepend=0)
+        places = np.repeat(places, counts)
+    elif limit is not None:
         places = places[:limit]
     rows = table.take(pa.array(places))
     return (rows.select(list(schema.names)) if copies else rows), total
@@ -97,12 +100,20 @@ def _sort_key(text: str, schema: ViewSchema) -> tuple[str, Way]:
     return found, _DESCENDING if direction.lower() == "desc" else _ASCENDING
 
 
+class _Lines:
+    """Takes rows of CSV that end in CRLF, and writes them out ending in LF."""
+
+    def write(self, row: str) -> None:
+        sys.stdout.write(row.removesuffix("\r\n") + "\n")
+
+
 def write_csv(table: pa.Table) -> None:
     """The rows as CSV on stdout, with the same text for a value as JSON has; NULL is an empty field."""
     import csv
     import json
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    # Python before 3.12.3 quotes a bare carriage return only where that is in the line's end.
+    writer = csv.writer(_Lines(), lineterminator="\r\n")
     writer.writerow(table.column_names)
     for batch in table.to_batches(max_chunksize=10_000):
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):

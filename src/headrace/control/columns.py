@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headrace.catalog.searches import StoredQueries
 from headrace.control.names import known_view
 from headrace.control.running import Progress, Running
+from headrace.model.definition import Project
 
 Place = tuple[str, str]  # a relation and a column of it
 Told = list[dict[str, str]]
@@ -22,8 +24,22 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
         return whole
     known = {column["relation"] for column in whole["columns"]}
     relation = known_view(str(arguments["relation"]), known)
-    sinks = {sink["name"]: list(sink["views"]) for sink in running.pipeline.status()["sinks"]}
+    delivered = {sink["name"]: list(sink["views"]) for sink in running.pipeline.status()["sinks"]}
+    sinks = delivered or _defined(running.pipeline.project, list(whole["rows"]))
     return of(whole, relation, sinks, through=arguments.get("reach") == "all")
+
+
+def _defined(project: Project, views: list[str]) -> dict[str, list[str]]:
+    """What each sink takes by its file, where none is at work; a query that is wrong takes nothing."""
+    known = {view.lower(): view for view in views}
+    queries, _ = StoredQueries(project.path).read()
+    matched = {name.lower(): known.get(query.view.lower()) for name, query in queries.items()}
+    taken = {sink.name: list(sink.views or views) for sink in project.sinks if not sink.searches}
+    for sink in project.sinks:
+        if sink.searches:
+            of = {matched.get(query.lower()) for query in sink.searches}
+            taken[sink.name] = [view for view in views if view in of]
+    return taken
 
 
 def of(whole: Mapping[str, Any], relation: str, sinks: Mapping[str, list[str]], *, through: bool) -> dict[str, Any]:

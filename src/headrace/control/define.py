@@ -100,8 +100,14 @@ def _dropped(project: Project, change: Mapping[str, Any]) -> tuple[Project, dict
 
 def _kept(folder: Path, before: Project, texts: Mapping[tuple[str, str], str | None]) -> dict[tuple[str, str], Path]:
     """Where the files go of what is there and is dropped."""
-    gone = [changed for changed, text in texts.items() if text is None and defined(before, *changed) is not None]
+    gone = [changed for changed, text in texts.items() if text is None and _there(before, *changed)]
     return {changed: free_name(folder / place(*changed)) for changed in gone}
+
+
+def _there(before: Project, kind: str, name: str) -> bool:
+    """Whether it has a file of that name; one of another case, that is dropped, has another file."""
+    found = defined(before, kind, name)
+    return found is not None and found.name == name
 
 
 @contextmanager
@@ -111,7 +117,7 @@ def _changed(
     """The files are as they are to be, and keep it unless the block fails: then all are as they were."""
     with ExitStack() as files:
         for (kind, name), text in texts.items():
-            file, new = folder / place(kind, name), defined(before, kind, name) is None
+            file, new = folder / place(kind, name), not _there(before, kind, name)
             if text is not None:
                 files.enter_context(written(file, text, new=new, private=kind != "view"))
             elif not new:

@@ -10,6 +10,7 @@ from headrace.catalog.project import read
 from headrace.control import define
 from headrace.control.names import known_view
 from headrace.control.running import Progress, Running
+from headrace.model.errors import HeadraceError
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
@@ -26,8 +27,14 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
     held = [str(view["name"]) for view in running.pipeline.status()["views"]]
     view = known_view(str(arguments["view"]), {*held, *(view.name for view in project.views)})
     define.undelivered(running.path, project, view)
-    answer = {"view": view, **running.pipeline.drop(view)}
     path = next((v.path for v in project.views if v.name == view), None)
+    try:
+        answer = {"view": view, **running.pipeline.drop(view)}
+    except HeadraceError as error:
+        if error.code != "view.unknown" or path is None:
+            raise
+        told = define.alone(running, {"kind": "view", "name": view}, progress)  # refused: it has a file alone
+        return {"view": view, "kept": told["kept"], "notices": told["notices"]}
     if path is not None and path.exists():
         answer["kept"] = path.replace(define.free_name(path)).relative_to(running.path).as_posix()
     return answer

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog import place
 from headrace.catalog.project import read
 from headrace.control import lock
 from headrace.control.running import Progress, Running
@@ -23,10 +24,15 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
 
 
 def alone(path: Path, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """The same while nothing runs: no Spark is started; the sink is taken over as at a start of `up`."""
+    """The same while nothing runs: no Spark is started; the sink is taken over as at a start of `up`.
+
+    Raises ``project.copied`` where the sink is another folder's.
+    """
     from headrace.engine import check_sink
 
     project = read(path)
+    if not arguments.get("dry_run"):
+        place.check(path)
     work = check_sink.verify if arguments.get("dry_run") else check_sink.repair
     with lock.hold(path, "headrace repair"), catalogue(path) as catalog:
         return spelled(work(project, catalog, *asked(arguments), progress))

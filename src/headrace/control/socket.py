@@ -27,6 +27,7 @@ LINE_LIMIT = 16 * 2**20  # bytes of a request
 CLIENTS = 64  # calls served at once, of which the process that serves has up to 40; more are told to come back
 READ_S = 10.0  # a client that connects must say what it wants within this time
 SEND_S = 30.0  # a client that does not read its answer is dropped after this time
+AGAIN_S = 0.2  # without a descriptor or a thread for a call: it may pass
 _ADDRESS_BYTES = 107  # sun_path holds 108 with its closing zero
 
 Progress = Callable[[dict[str, Any]], None]
@@ -44,15 +45,20 @@ def request(
 ) -> dict[str, Any]:
     """Call a verb of the process that runs ``project`` and wait for its result.
 
-    Raises the verb's own ``HeadraceError``, or ``project.not_running`` when no process answers.
+    Raises the verb's own ``HeadraceError``, or ``project.not_running`` when no process answers; ``config.invalid`` for
+    arguments that JSON has no words for, such as an infinite number of seconds.
     """
+    try:
+        asked = _line({"verb": verb, "arguments": dict(arguments or {})})
+    except ValueError as error:
+        raise HeadraceError("config.invalid", f"`{verb}` cannot be asked so: {error}") from None
     connection = _connect(project)
     if connection is None:
         raise not_running(project)
     with connection, connection.makefile("rb") as lines:
         try:
             with contextlib.suppress(ConnectionError):  # who is turned away unread still has an answer to read
-                connection.sendall(_line({"verb": verb, "arguments": dict(arguments or {})}))
+                connection.sendall(asked)
             for line in lines:
                 answer = json.loads(line)
                 if "progress" in answer:
@@ -101,6 +107,7 @@ class ControlServer:
         self._slots = threading.BoundedSemaphore(CLIENTS)
         self._calls: dict[threading.Thread, socket.socket] = {}
         self._guard = threading.Lock()
+        self._closing = threading.Event()
         self._listener: socket.socket | None = None
         self._thread = threading.Thread(target=self._accept, name="control", daemon=True)
 
@@ -123,6 +130,7 @@ class ControlServer:
         if self._listener is None:
             return
         self._path.unlink(missing_ok=True)
+        self._closing.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
         self._thread.join()
@@ -149,19 +157,24 @@ class ControlServer:
             try:
                 connection, _ = listener.accept()
             except OSError:
-                return
+                if self._closing.wait(AGAIN_S):
+                    return
+                continue
             if not _same_user(connection):
                 connection.close()
             elif not self._slots.acquire(blocking=False):
-                with contextlib.suppress(OSError), connection:
-                    connection.settimeout(READ_S)
-                    busy = HeadraceError("project.locked", f"{CLIENTS} calls are being served", next="try again")
-                    connection.sendall(_line({"error": busy.as_dict()}))
+                _turn_away(connection, f"{CLIENTS} calls are being served")
             else:
                 thread = threading.Thread(target=self._serve, args=(connection,), name="control call", daemon=True)
                 with self._guard:
                     self._calls[thread] = connection
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    with self._guard:
+                        del self._calls[thread]
+                    self._slots.release()
+                    _turn_away(connection, f"`headrace up` is out of threads: {error}")
 
     def _serve(self, connection: socket.socket) -> None:
         try:
@@ -198,6 +211,13 @@ class ControlServer:
             fault = HeadraceError("internal", f"`{verb}` failed: {type(error).__name__}: {error}")
             answer = _line({"error": fault.as_dict()})
         connection.sendall(answer)
+
+
+def _turn_away(connection: socket.socket, what: str) -> None:
+    with contextlib.suppress(OSError), connection:
+        connection.settimeout(READ_S)
+        busy = HeadraceError("project.locked", what, next="try again")
+        connection.sendall(_line({"error": busy.as_dict()}))
 
 
 def _asked(line: bytes) -> tuple[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog import place
 from headrace.catalog.document import did_you_mean
 from headrace.catalog.project import STATE, read
 from headrace.catalog.store import ANEW, Catalog
@@ -20,8 +21,9 @@ def drop_source(path: Path, name: str) -> dict[str, Any]:
 
     A source that copies its tables begins anew when it is started again: the copy takes the place of what was there.
 
-    Raises ``config.invalid`` for a source that is not defined, ``project.locked`` while the project runs, and
-    the source's own errors when it cannot be reached or refuses.
+    Raises ``config.invalid`` for a source that is not defined, ``project.locked`` while the project runs,
+    ``project.copied`` where what was made is another folder's, and the source's own errors when it cannot be reached or
+    refuses.
     """
     project = read(path)
     definition = next((source for source in project.sources if source.name == name), None)
@@ -34,6 +36,7 @@ def drop_source(path: Path, name: str) -> dict[str, Any]:
             next=did_you_mean(name, names) or f"sources: {', '.join(names) or 'none'}",
         )
     _stopped(path)
+    place.check(path)
     with lock.hold(path, "headrace drop"):
         source = connectors.make_source(definition, project)
         source.drop()
@@ -48,10 +51,11 @@ def drop_all(path: Path) -> dict[str, Any]:
     """``{"sources", "sinks"}``: whose objects are gone; then the log and the state went too. Definitions stay.
 
     The log goes last and only when all else has gone: it is what the rest could be made from again. So a sink
-    that cannot be reached leaves everything to be dropped again later.
+    that cannot be reached leaves everything to be dropped again later. Raises ``project.copied`` as above.
     """
     project = read(path)
     _stopped(path)
+    place.check(path)
     with lock.hold(path, "headrace drop"):
         for sink in project.sinks:
             store = connectors.make_sink(sink, project)

@@ -165,7 +165,15 @@ def _stepped(pipeline: Pipeline, step: ExampleStep, document: Document, number: 
         pipeline.restart()
     now = _now(document, step.now, *at, "now")
     given = step.given or ({},)  # time may pass, or a failed view be tried again, without a row
-    _at(lambda: pipeline.steps(given, now=now), document, *at, "given")
+    from headrace.testing.stepped import ClockSetBack
+
+    try:
+        _at(lambda: pipeline.steps(given, now=now), document, *at, "given")
+    except ClockSetBack as back:
+        raise document.invalid(
+            f"'now' lies before what the clock has shown ({back})", *at, "now",
+            next="each `now` is later than that before it; one at the top of the file is what the clock begins at",
+        ) from back  # fmt: skip
     errors = pipeline.errors()
     views = []
     for view, rows in step.expected.items():

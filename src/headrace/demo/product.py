@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from headrace.control import socket as control
@@ -31,10 +30,10 @@ class Product:
 
     def start(self) -> None:
         """A session of its own, so that a Ctrl-C in the terminal is for the demo, which still needs the product."""
-        program = str(Path(sys.executable).with_name("headrace"))
+        program = [sys.executable, "-P", "-c", "from headrace.cli.main import main; main()"]
         with self._project.up_log.open("wb") as log:
             self._process = subprocess.Popen(
-                [program, "up", "--json", "--project", str(self._project.path)],
+                [*program, "up", "--json", "--project", str(self._project.path)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._project.path, start_new_session=True,
             )  # fmt: skip
 

@@ -33,6 +33,7 @@ def drop(pipeline: Pipeline, view: str) -> dict[str, Any]:
     swap(maintainer, used, rest, {view})
     left = tuple(definition for definition in pipeline.project.views if definition.name != view)
     pipeline.project = replace(pipeline.project, views=left)  # what is taken again by itself takes it no more
+    pipeline.refused = {n: e for n, e in pipeline.refused.items() if n != view}  # an edit of it may have been
     for deliver in pipeline.delivers.values():
         deliver.wake()
     return {"dropped": view, "version": record.schema.version}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -127,7 +128,7 @@ class Access:
     ) -> tuple[Token, str]:  # fmt: skip
         """A new token, and what is known of it; see ``Tokens.create``. Raises what ``require`` does too."""
         self.require(principal, Action.TOKEN_CREATE, address=address)
-        seconds = None if lifetime_s is None else int(lifetime_s)
+        seconds = int(lifetime_s) if lifetime_s is not None and math.isfinite(lifetime_s) else None
         more = {"grants": ", ".join(f"{role}:{pattern}" for role, pattern in raised)} if raised else {}
         detail: Detail = {"name": name, "role": role, "only": ", ".join(grants), **more, "seconds": seconds}
         with self.doing(principal, Action.TOKEN_CREATE, address=address, detail=detail):

@@ -52,6 +52,9 @@ LOCK_S, LOCK_LOOK_S = 10.0, 0.001
 Detail = Mapping[str, str | int | None]
 _T = TypeVar("_T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US, _LAST_US = (
+    (of.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1) for of in (datetime.min, datetime.max)
+)
 _log = logging.getLogger(__name__)
 
 
@@ -357,5 +360,6 @@ def _sync_folder(path: Path) -> None:
 
 
 def time_text(microseconds: int) -> str:
-    """A time as JSON has it: UTC, six digits, so that the order of texts is that of times."""
-    return f"{(_EPOCH + timedelta(microseconds=microseconds)):%Y-%m-%dT%H:%M:%S.%f}Z"
+    """A time as JSON has it: UTC, six digits, so that the order of texts is that of times; of the years 1 to 9999."""
+    at = _EPOCH + timedelta(microseconds=min(max(microseconds, _FIRST_US), _LAST_US))
+    return f"{at.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -39,7 +39,7 @@ class Principal:
 
     def role_on(self, relation: str | None) -> Role:
         """The greatest role that they have there; to the project (None), and to what they do not reach, their own."""
-        return greatest(self.role, *(self._roles(relation) if relation else ()))
+        return greatest(*((self._roles(relation) if relation else ()) or [self.role]))
 
     @property
     def somewhere(self) -> Principal:

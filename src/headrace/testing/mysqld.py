@@ -91,9 +91,13 @@ class Mysqld(ABC):
             if attempt or not self.port:
                 self.port = free_port()
             self._launch()
-            if self._wait_ready():
-                atexit.register(self.stop)
-                return self
+            try:
+                if self._wait_ready():
+                    atexit.register(self.stop)
+                    return self
+            except BaseException:
+                self.stop(immediate=True)
+                raise
         raise RuntimeError(f"{self.product} did not start:\n{self._log_tail()}")
 
     def stop(self, immediate: bool = False) -> None:
@@ -113,7 +117,11 @@ class Mysqld(ABC):
             process.wait()
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

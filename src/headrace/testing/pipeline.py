@@ -19,7 +19,7 @@ from __future__ import annotations
 import datetime
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -91,7 +91,8 @@ class Pipeline:
 
         made = cls.__new__(cls)
         session = spark if spark is not None else open_session(settings, brief=True)
-        made._open(session, settings, dict(tables), list(views), now, functions or user_functions({}))
+        whole = replace(settings, step_rows=_ROWS_MAX)
+        made._open(session, whole, dict(tables), list(views), now, functions or user_functions({}))
         return made
 
     def _open(

@@ -120,9 +120,13 @@ class PostgresServer:
             if self._any_port and (attempt or not self.port):
                 self.port = free_port()
             self._launch()
-            if self._wait_ready():
-                atexit.register(self.stop)
-                return self
+            try:
+                if self._wait_ready():
+                    atexit.register(self.stop)
+                    return self
+            except BaseException:
+                self.stop(immediate=True)
+                raise
         raise RuntimeError(f"PostgreSQL did not start:\n{self._log_tail()}")
 
     def stop(self, immediate: bool = False) -> None:
@@ -187,7 +191,11 @@ class PostgresServer:
         return {**os.environ, **({"PGPASSWORD": self.password} if self.password else {})}
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -40,6 +40,10 @@ GIVEN = "given"  # the name of the source that the tables have
 Deltas = dict[str, pa.Table]
 
 
+class ClockSetBack(ValueError):
+    """A step is to have a time that lies before what the clock has shown."""
+
+
 class Stepped:
     """Tables and views at work in ``folder``. Raises ``HeadraceError`` where a view is refused."""
 
@@ -137,7 +141,7 @@ class Stepped:
 
     def move(self, now_us: int) -> None:
         if now_us < max(self.now_us or 0, last_tick(self.log) or 0):
-            raise ValueError("now lies before the time that the clock has shown: it never goes back")
+            raise ClockSetBack("now lies before the time that the clock has shown: it never goes back")
         self.now_us = now_us
 
     def batch_of(self, transactions: Sequence[Mapping[str, Rows]]) -> TransactionBatch:

@@ -7,7 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import orjson
 
@@ -36,10 +36,12 @@ class EventSource:
         on_lost: Callable[[str], None] = lambda why: None, ca: str = "",
         where: Sequence[tuple[str, str]] = (), kind: Kind = "views", snapshot: bool = True,
     ) -> None:  # fmt: skip
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts, token = _address(url), token.strip()
+        if not (token.isascii() and token.isprintable()):  # what http.client says of it has the token in it
             raise HeadraceError(
-                "config.invalid", f"'{url}' is no address of a server", next="such as http://127.0.0.1:8642"
+                "access.token",
+                "the token has characters that no token has",
+                next="give one on one line, as it was made",
             )
         self._url, self._parts, self._token, self._on_lost = url.rstrip("/"), parts, token, on_lost
         self._target = f"{parts.path.rstrip('/')}/api/{kind}/{quote(name, safe='')}/changes"
@@ -138,6 +140,20 @@ class EventSource:
                 "api.unreachable", f"HTTP {status} instead of a view's changes", where=self._url + self._target,
                 next="see that this is the address of a `headrace up`",
             )  # fmt: skip
+
+
+def _address(url: str) -> SplitResult:
+    """Raises ``config.invalid``."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts
+        why = ""
+    except ValueError as error:  # of its port, or of the brackets around its host
+        why = str(error)
+    raise HeadraceError(
+        "config.invalid", f"'{url}' is no address of a server", why=why, next="such as http://127.0.0.1:8642"
+    )
 
 
 def _checked(ca: str) -> ssl.SSLContext:

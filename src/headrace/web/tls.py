@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from collections.abc import Iterable, Set
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -24,14 +25,17 @@ class Files(NamedTuple):
     key: Path
 
 
-def files(project: Path, state: Path, settings: ApiSettings | PsqlSettings, where: str) -> Files | None:
+def files(
+    project: Path, state: Path, settings: ApiSettings | PsqlSettings, where: str, hosts: Iterable[str] = ()
+) -> Files | None:
     """What connections are encrypted with; None: nothing. A certificate of its own is made where it is missing.
 
-    ``project``: where names of files start from; ``where`` is told with an error. Raises ``config.invalid``, and
-    ``config.library`` where the library is missing that makes one.
+    ``project``: where names of files start from; ``where`` is told with an error; ``hosts``: of others that take the
+    same certificate of its own. Raises ``config.invalid``, and ``config.library`` where the library is missing that
+    makes one.
     """
     if settings.tls:
-        found = _own(state / FOLDER, settings.host, where)
+        found = _own(state / FOLDER, {settings.host, *hosts}, where)
     elif settings.certificate:
         found = Files(project / settings.certificate, project / settings.key)
     else:
@@ -53,7 +57,7 @@ def context(found: Files, where: str) -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        made.load_cert_chain(*found)
+        made.load_cert_chain(*found, password=lambda: "")  # else it is asked for at the terminal
     except (OSError, ssl.SSLError) as error:
         raise HeadraceError(
             "config.invalid", "the certificate cannot be used", where=f"{where}: {found.certificate}, {found.key}",
@@ -62,11 +66,11 @@ def context(found: Files, where: str) -> ssl.SSLContext:
     return made
 
 
-def _own(folder: Path, host: str, where: str) -> Files:
-    """For the names that this machine's programs call it by, its own, and ``host``; made anew before it is over."""
+def _own(folder: Path, hosts: Set[str], where: str) -> Files:
+    """For the names that this machine's programs call it by, its own, and ``hosts``; made anew before it is over."""
     certificate = _certificates(where)
     found = Files(folder / CERTIFICATE, folder / KEY)
-    names = sorted({*LOCAL, host, socket.gethostname()} - {"0.0.0.0", "::"})  # which nobody calls it by
+    names = sorted({*LOCAL, *hosts, socket.gethostname()} - {"0.0.0.0", "::"})  # which nobody calls it by
     if found.key.exists() and certificate.serves(found.certificate, names):
         return found
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -46,6 +46,7 @@ def run(
     With --json each line is one transaction, whole: {"id", "commit", "attempt", "snapshot", "committed_at", "source",
     "changes"}. Works beside a running `headrace up` and without one.
     """
+    found: list[GroupDelivery] = []
     with opened(folder(project)) as groups, until_interrupted() as stop:
         while True:
             found = groups.read(group, consumer, most, WAIT_S if follow else wait, stop.is_set)
@@ -55,7 +56,7 @@ def run(
                 groups.ack(group, *(delivery.id for delivery in found))
             if not follow or stop.is_set():
                 break
-    if not found and not follow and not json:
+    if not (found or follow or json or stop.is_set()):
         display.say(f"nothing to read in {group}", error=True)
 
 

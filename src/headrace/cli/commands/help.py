@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Annotated
 
 import typer
@@ -32,7 +34,16 @@ def run(
     if words and len(words) == 1 and ("." in words[0] or words[0] in CODES):
         _code(words[0].strip("[]"), json)
         return
-    _command(words or [])
+    if not json:
+        _command(words or [])
+        return
+    with redirect_stdout(StringIO()) as text:
+        try:
+            _command(words or [])
+        except SystemExit as ended:
+            if ended.code:
+                raise
+    display.emit({"help": text.getvalue()})
 
 
 def _command(words: list[str]) -> None:

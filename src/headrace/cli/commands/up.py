@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from headrace.cli.options import JsonOption, ProjectOption, folder
 from headrace.cli.sentences import sentence
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from rich.spinner import Spinner
 
     from headrace.model.definition import Project
 
@@ -85,10 +86,10 @@ class _Told:
         self._began = time.monotonic()
         self._last: tuple[float, int] = (self._began, 0)  # when, changes: at the last look
         self._plain_at, self._plain_text = 0.0, ""
-        self._live: Status | None = None
+        self._live: Spinner | None = None
+        self._drawn = ExitStack()
         if not json and sys.stderr.isatty():
-            self._live = display.console(error=True).status("starting Spark")
-            self._live.start()
+            self._live = self._drawn.enter_context(display.spinning("starting Spark"))
 
     def take_signals(self) -> None:
         """SIGINT and SIGTERM end it in order, a second one at once. Spark takes SIGINT for itself when it starts."""
@@ -99,7 +100,8 @@ class _Told:
         if self._stopping.is_set():
             os._exit(128 + number)
         self._stopping.set()
-        os.write(2, b"\nstopping after this step; once more ends it at once\n")
+        with suppress(OSError):
+            os.write(2, b"\nstopping after this step; once more ends it at once\n")
 
     def event(self, event: Mapping[str, Any]) -> None:
         """One thing that the pipeline told; called from its threads, which a closed pipe must not end."""
@@ -110,22 +112,31 @@ class _Told:
 
     def _tell(self, event: Mapping[str, Any]) -> None:
         if self._json:
-            display.emit(event, line=True)
+            self._put(display.emit, event, line=True)
         elif event.get("event") == "progress":
             self._say_progress(display.progress(event), time.monotonic())
         elif self._live is not None and event.get("event") == "starting":
             pass  # the live line says so already
         elif event.get("event") == "engine.failed":
-            display.say(sentence(event), error=True)  # the command ends with the error itself
+            self._put(display.say, sentence(event), error=True)  # the command ends with the error itself
         elif event.get("error"):
-            display.say(f"{sentence(event)}: {display.error_text(event['error'])}", error=True)
+            self._put(display.say, f"{sentence(event)}: {display.error_text(event['error'])}", error=True)
         else:
-            display.say(sentence(event))
+            self._put(display.say, sentence(event))
+
+    def _put(self, write: Callable[..., None], *given: object, **ways: bool) -> None:
+        """What cannot be told, as the disk is full or the terminal is gone, is not: the product goes on."""
+        try:
+            write(*given, **ways)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            pass
 
     def ready(self, status: Mapping[str, Any]) -> None:
         self.take_signals()
         if self._json:
-            display.emit({"event": "ready", "pid": os.getpid(), **status}, line=True)
+            self._put(display.emit, {"event": "ready", "pid": os.getpid(), **status}, line=True)
             return
         types = {
             "sources": {definition.name: definition.type for definition in self._project.sources},
@@ -133,10 +144,10 @@ class _Told:
         }
         for kind in ("sources", "views", "sinks"):
             for item in status.get(kind) or []:
-                display.say(_ready_line(kind[:-1], types.get(kind, {}).get(item["name"], ""), item))
+                self._put(display.say, _ready_line(kind[:-1], types.get(kind, {}).get(item["name"], ""), item))
         took = time.monotonic() - self._began
         name = display.plain(self._project.settings.name)
-        display.say(f"{name} is up after {took:.1f} s (process {os.getpid()}); Ctrl-C ends it")
+        self._put(display.say, f"{name} is up after {took:.1f} s (process {os.getpid()}); Ctrl-C ends it")
 
     def tick(self, status: Mapping[str, Any]) -> None:
         now = time.monotonic()
@@ -144,16 +155,16 @@ class _Told:
         if not self._json:
             self._say_progress(text, now)
         elif self._due(text, now):
-            display.emit({"event": "status", **status}, line=True)
+            self._put(display.emit, {"event": "status", **status}, line=True)
 
     def _say_progress(self, text: str, now: float) -> None:
         """On the live line; off a terminal as a line of its own, now and then."""
         if self._live is not None:
             from rich.text import Text
 
-            self._live.update(Text(text))
+            self._live.update(text=Text(text))
         elif self._due(text, now):
-            display.say(text)
+            self._put(display.say, text)
 
     def _due(self, text: str, now: float) -> bool:
         if now - self._plain_at < PLAIN_S or text == self._plain_text:
@@ -164,17 +175,17 @@ class _Told:
     def done(self, status: Mapping[str, Any]) -> None:
         """All is up to date: `up --once`."""
         if self._json:
-            display.emit({"event": "done", **status}, line=True)
+            self._put(display.emit, {"event": "done", **status}, line=True)
         else:
-            display.say(f"everything is up to date at commit {status['frontier']:,}")
+            self._put(display.say, f"everything is up to date at commit {status['frontier']:,}")
 
     def end(self) -> None:
-        if self._live is not None:
-            self._live.stop()
+        with suppress(OSError):
+            self._drawn.close()
         if self._json:
-            display.emit({"event": "stopped"}, line=True)
+            self._put(display.emit, {"event": "stopped"}, line=True)
         elif self._stopping.is_set():
-            display.say("stopped")
+            self._put(display.say, "stopped")
 
     def _progress(self, status: Mapping[str, Any], now: float) -> str:
         """``commit 1,234 · views at 1,200 · 5,120 changes/s · 34 commits behind · last step 0.31 s``."""

@@ -1,0 +1,81 @@
+"""Goal: what `headrace up` tells goes where it is asked to, and that it cannot be told ends nothing.
+
+Method: what it tells with, beside real files, pipes and terminals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.commands import up
+from headrace.model.definition import Project
+
+
+def test_it_ends_in_order_when_nobody_reads_what_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver, sender = os.pipe()
+    os.close(receiver)
+    stopping = threading.Event()
+    with contextlib.suppress(BrokenPipeError), os.fdopen(sender, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        told = up._Told(Project(tmp_path), True, stopping)
+        told.event({"event": "source.started", "source": "shop", "tables": []})  # as a source's thread does
+    assert stopping.is_set()
+
+
+@pytest.mark.parametrize("json", [True, False])
+def test_it_goes_on_where_what_it_tells_finds_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, json: bool
+) -> None:
+    stopping, ended = threading.Event(), False
+    monkeypatch.setattr(up._Told, "take_signals", lambda self: None)
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        monkeypatch.setattr(sys, "stderr", full)
+        told = up._Told(Project(tmp_path), json, stopping)
+        failed = {"code": "log.full", "what": "the log's disk is full"}
+        told.event({"event": "source.failed", "source": "shop", "error": failed})
+        told.event({"event": "source.started", "source": "shop", "tables": []})
+        told.ready({"sources": [{"name": "shop"}], "views": [], "sinks": []})
+        told.tick({"commit": 5, "frontier": 5})
+        told.done({"frontier": 5})
+        told.end()
+        ended = True
+    assert ended and not stopping.is_set()
+
+
+def test_on_a_terminal_what_goes_to_a_file_goes_there_whole(tmp_path: Path) -> None:
+    """Although a line moves on stderr meanwhile."""
+    work = (
+        "import threading, time; from pathlib import Path; from headrace.cli.commands import up\n"
+        "from headrace.model.definition import Project\n"
+        "told = up._Told(Project(Path('.')), False, threading.Event())\n"
+        "time.sleep(0.3)\n"
+        "told.event({'event': 'note', 'text': 'long ' * 60})\n"
+        "told.event({'event': 'progress', 'text': 'copying orders'})\n"
+        "time.sleep(0.3)\n"
+        "told.end()\n"
+    )
+    terminal, ours = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    with subprocess.Popen(
+        [sys.executable, "-c", work], stdout=subprocess.PIPE, stderr=ours, env=environment, cwd=tmp_path
+    ) as process:
+        os.close(ours)
+        shown = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while piece := os.read(terminal, 4096):
+                shown += piece
+        os.close(terminal)
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert process.returncode == 0
+    assert said.decode().splitlines() == [("long " * 60)]
+    assert b"starting Spark" in shown and b"copying orders" in shown and b"long" not in shown
