@@ -37,8 +37,21 @@ def test_a_copy_is_refused_while_the_original_is_there(shop: Path) -> None:
             place.take(copy)
         assert raised.value.code == "project.copied" and str(shop) in raised.value.what
     place.take(shop)  # the original goes on
-    (shop / ".headrace/id").unlink()  # as `headrace drop --all` leaves it
+    for word in ("id", "history"):  # as `headrace drop --all` leaves it
+        (shop / ".headrace" / word).unlink()
     place.take(copy)
+
+
+@pytest.mark.parametrize("word", ["id", "history"])
+def test_a_copy_is_known_by_each_word_of_the_original(shop: Path, word: str) -> None:
+    """Only a PostgreSQL source asks for the id; only sinks ask for the history, and `headrace rebuild` makes it anew."""
+    (shop / ".headrace" / word).unlink()
+    copy = shop.with_name("copy")
+    shutil.copytree(shop, copy)
+    with pytest.raises(HeadraceError, match=r"project\.copied"):
+        place.take(copy)
+    place.take(copy, as_copy=True)
+    place.take(shop)
 
 
 def test_as_a_copy_it_is_a_project_of_its_own(shop: Path) -> None:

@@ -109,6 +109,12 @@ def test_what_a_verb_refuses_is_an_error_of_postgresql(views: Views, verbs: Verb
         for code in ("view.unknown", "definition.unknown"):
             verbs.fault = HeadraceError(code, "there is no 'v'")
             assert connection.execute("DROP SINK IF EXISTS v").statusmessage == "DROP SINK"
+        verbs.fault = HeadraceError("definition.exists", "no")
+        connection.execute("SET app.n = '1'")
+        connection.execute("BEGIN; SET app.n = '2'; CREATE VIEW v AS SELECT 1 AS a")
+        with pytest.raises(psycopg.errors.DuplicateTable):
+            connection.execute("COMMIT")
+        assert connection.execute("SHOW app.n").fetchone() == ("1",)  # what it has set is undone with it
     failed = AuditLog(views.state).recent(Wanted(outcome="failed"), 10)[0]
     assert [entry["detail"]["code"] for entry in failed][:2] == ["definition.exists", "view.has_readers"]
 

@@ -128,6 +128,15 @@ def test_statements_and_portals_of_one_connection_are_bounded(served: PostgresSe
     assert answer.count(b"1\0\0\0\x04") >= 1_000 and b"1,000 prepared statements" in answer
 
 
+def test_what_was_bound_before_a_transaction_failed_is_not_executed(served: PostgresServer) -> None:
+    parts: list[PGMessage] = [
+        Query(query_string="BEGIN"), Parse(statement="a", query="SET app.n = '2'"), Bind(portal="p", statement="a"),
+        Query(query_string="SELECT nothing FROM nowhere"), Execute(portal="p"), Sync(),
+    ]  # fmt: skip
+    answer = sent(served, BEGIN, *(part.to_wire() for part in parts), until=b"25P02")
+    assert b"42P01" in answer and answer.count(b"C25P02") == 1
+
+
 def test_what_one_connection_keeps_is_bounded_by_its_characters(
     served: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def asked(sql: str) -> Rewritten:
-    return rewritten(lexer.tokens(sql), Settings("ada", 60.0).constants("shop", 1), (), "shop")
+    return rewritten(lexer.tokens(sql), Settings("ada", 60.0, {}).constants("shop", 1), (), "shop")
 
 
 @pytest.mark.parametrize(("sql", "parameters"), PLAIN, ids=range(len(PLAIN)))

@@ -11,8 +11,9 @@ import psycopg
 import pytest
 from psycopg.pq import DiagnosticField, ExecStatus
 
+from headrace.api.postgres.pending import SAVEPOINTS
 from headrace.api.postgres.server import PostgresServer
-from headrace.api.postgres.settings import OWN
+from headrace.api.postgres.settings import OWN, STATES
 from psql_project import Views, connect, serving
 
 
@@ -99,10 +100,11 @@ def test_what_is_undone_has_set_nothing(served: PostgresServer) -> None:
         assert connection.execute("SHOW statement_timeout").fetchone() == ("60000",)
         with pytest.raises(psycopg.errors.UndefinedObject):
             connection.execute("SHOW app.other")
+        connection.execute("SET application_name = 'other'")
         connection.execute("BEGIN; RESET ALL")
-        assert connection.info.parameter_status("application_name") == ""
+        assert connection.info.parameter_status("application_name") == "reports"
         connection.execute("ROLLBACK")
-        assert (customer(), connection.info.parameter_status("application_name")) == ("7", "reports")
+        assert (customer(), connection.info.parameter_status("application_name")) == ("7", "other")
         connection.execute("BEGIN; SET app.customer = '8'")
         with pytest.raises(psycopg.Error):
             connection.execute("SELECT nothing FROM nowhere")
@@ -111,6 +113,100 @@ def test_what_is_undone_has_set_nothing(served: PostgresServer) -> None:
         with pytest.raises(psycopg.Error):
             connection.execute("SET app.customer = '8'; SELECT nothing FROM nowhere")
         assert customer() == "7"
+
+
+def test_what_was_set_since_a_savepoint_is_undone_with_it(served: PostgresServer) -> None:
+    with connect(served, autocommit=True, application_name="reports") as connection:
+
+        def shown() -> tuple[object, str | None]:
+            customer = connection.execute("SHOW app.customer").fetchone() or [None]
+            return customer[0], connection.info.parameter_status("application_name")
+
+        connection.execute("SET app.customer = '1'")
+        connection.execute("BEGIN; SET app.customer = '2'; SAVEPOINT a; SET app.customer = '3'; SAVEPOINT b")
+        connection.execute("SET LOCAL app.customer = '4'; SET application_name = 'other'")
+        assert shown() == ("4", "other")
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT nothing FROM nowhere")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            connection.execute("SAVEPOINT c")
+        connection.execute("ROLLBACK TO b")
+        assert shown() == ("3", "reports")
+        connection.execute("SET app.customer = '5'; SET application_name = 'other'; ROLLBACK TO b")  # it is kept
+        assert shown() == ("3", "reports")
+        connection.execute("SET application_name = 'other'; RELEASE b; ROLLBACK TO a")
+        assert shown() == ("2", "reports")
+        with pytest.raises(psycopg.errors.InvalidSavepointSpecification):
+            connection.execute("ROLLBACK TO b")
+        connection.execute("ROLLBACK TO a; SET app.customer = '6'; COMMIT")
+        assert shown() == ("6", "reports")
+
+
+def test_a_transaction_has_so_many_savepoints(served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        connection.execute("BEGIN; SAVEPOINT s; " + "SAVEPOINT autosave; " * (SAVEPOINTS - 1))  # as pgjdbc has them
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="10,000 savepoints"):
+            connection.execute("SAVEPOINT more")
+        connection.execute("ROLLBACK TO s; SAVEPOINT more; COMMIT")
+
+
+def test_savepoints_keep_so_many_settings(served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        kept = "; ".join(f"SET app.n = '{number}'; SAVEPOINT s{number}" for number in range(STATES + 1))
+        connection.execute(f"BEGIN; {kept}".encode())
+        with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="100 of its savepoints"):
+            connection.execute("SET app.n = 'more'")
+        connection.execute("ROLLBACK TO s7")
+        assert connection.execute("SHOW app.n").fetchone() == ("7",)
+        connection.execute("SET app.n = 'more'; COMMIT")
+        assert connection.execute("SHOW app.n").fetchone() == ("more",)
+
+
+@pytest.mark.parametrize("statement", ["SAVEPOINT a", "RELEASE a", "ROLLBACK TO a"])
+def test_a_savepoint_is_within_a_transaction(served: PostgresServer, statement: str) -> None:
+    with connect(served, autocommit=True) as connection:
+        for text in (statement, f"SELECT 1; {statement}", f"BEGIN; COMMIT; {statement}"):
+            with pytest.raises(psycopg.errors.NoActiveSqlTransaction):
+                connection.execute(text.encode())
+
+
+def test_a_failed_transaction_takes_nothing_but_the_way_back(served: PostgresServer) -> None:
+    with connect(served, autocommit=True) as connection:
+        connection.execute("SET app.n = '1'")
+        connection.execute("BEGIN; DECLARE before CURSOR FOR SELECT id FROM sums")
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT nothing FROM nowhere")
+        for statement in ("FETCH 1 FROM before", "SET app.n = '2'", "RELEASE a"):
+            with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+                connection.execute(statement.encode())
+        connection.execute("ROLLBACK")
+        assert connection.execute("SHOW app.n").fetchone() == ("1",)
+
+
+def test_what_a_connection_began_with_is_its_default(served: PostgresServer) -> None:
+    """As PostgreSQL has it: RESET goes back there, and DISCARD ALL, as a pool does before the next who takes it."""
+    options = r"-c Statement_Timeout=5s  --App.Customer=7 -capp.name=Ada\ B\\C"
+
+    def shown() -> list[object]:
+        names = ("application_name", "statement_timeout", "app.customer")
+        return [(connection.execute(f"SHOW {name}".encode()).fetchone() or [None])[0] for name in names]
+
+    with connect(served, autocommit=True, application_name="reports", options=options) as connection:
+        assert shown() == ["reports", "5000", "7"]
+        assert connection.execute("SHOW app.name").fetchone() == (r"Ada B\C",)
+        for back in ("RESET ALL", "DISCARD ALL", "RESET application_name; RESET statement_timeout; RESET app.customer"):
+            connection.execute("SET application_name = 'other'; SET statement_timeout = 0; SET app.customer = '8'")
+            assert shown() == ["other", "60000", "8"]
+            connection.execute(back.encode())
+            assert shown() == ["reports", "5000", "7"]
+            assert connection.info.parameter_status("application_name") == "reports"
+
+
+@pytest.mark.parametrize("options", ["-c nothing_like_it=1", "-c statement_timeout", "-x", "-c", "statement_timeout=1",
+                                     f"-c statement_timeout={'9' * 400}s"])  # fmt: skip
+def test_an_option_that_is_none_is_refused(served: PostgresServer, options: str) -> None:
+    with pytest.raises(psycopg.OperationalError, match=r"setting|option|is no time"):
+        connect(served, options=options)
 
 
 def test_discard_all_leaves_nothing_and_the_others_leave_all(served: PostgresServer) -> None:

@@ -1,10 +1,12 @@
 """Where a project's state lies: a folder that was copied with all that is in it is told from one that was moved.
 
-A copy has the original's id, and with it the slot at a PostgreSQL server and the names in sinks: both would be one.
+A copy has the original's id, and with it the slot at a PostgreSQL server and the names in sinks, and its history, by
+which sinks know what they are given: both would be one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +16,8 @@ from headrace.model.errors import HeadraceError
 
 PLACE = "place"  # the file with the path of the state's folder, its device and inode
 OWN = "own"  # the same of a copy, as it was made a project of its own
-_ITSELF = ("id", HISTORY, PLACE, OWN, "confirmed")  # what makes a project itself, in files and folders
+_KNOWN = ("id", HISTORY)  # the words that sources and sinks know a project by, made when the first of them asks
+_ITSELF = (*_KNOWN, PLACE, OWN, "confirmed")  # what makes a project itself, in files and folders
 
 
 def take(project: Path, *, as_copy: bool = False) -> None:
@@ -46,8 +49,8 @@ def check(project: Path) -> None:
         raise HeadraceError(
             "project.copied", f"this project is a copy of {original.parent}, which is still there",
             where=str(home.parent),
-            why="both have one id: they would take the same slot at a source, and the same tables in a sink, from each "
-            "other",
+            why="both are known by one id and history: they would take the same slot at a source, and the same tables "
+            "in a sink, from each other",
             next="go on with one of the two and remove the other; or point the sinks here somewhere else, and "
             "`headrace up --as-copy` makes it a project of its own",
         )  # fmt: skip
@@ -59,11 +62,11 @@ def _original(home: Path, here: list[str | int]) -> Path | None:
     if before is None or before[1:] == here[1:]:  # new, at its place, or moved within a disk
         return None
     there = Path(str(before[0]))
-    try:
-        same = _seen(there) == before and (there / "id").read_bytes() == (home / "id").read_bytes()
-    except OSError:
-        return None
-    return there if same else None
+    for word in _KNOWN:
+        with contextlib.suppress(OSError):
+            if _seen(there) == before and (there / word).read_bytes() == (home / word).read_bytes():
+                return there
+    return None
 
 
 def _seen(home: Path) -> list[str | int]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog import place
 from headrace.control import lock
 from headrace.control.followed import followed
 from headrace.control.running import Progress, Running
@@ -32,6 +33,7 @@ def alone(path: Path, arguments: Mapping[str, Any], progress: Progress) -> dict[
     """The same while nothing runs, without Spark: the next start builds them."""
     from headrace.engine import rebuild
 
+    place.check(path)  # what is rebuilt takes its sinks over
     with lock.hold(path, "headrace rebuild"):
         answer = rebuild.everything(path) if arguments.get("all") else rebuild.views(path, arguments["views"])
     return {**answer, "built": False}

@@ -27,8 +27,8 @@ REMEDIES: dict[str, Remedy] = {
         "Name a folder that is empty or not there.",
     ),
     "project.copied": Remedy(
-        "The folder was copied with its .headrace: original and copy have one id, and would take the slot at a source "
-        "and the tables in a sink from each other.",
+        "The folder was copied with its .headrace: original and copy are known by one id and history, and would take "
+        "the slot at a source and the tables in a sink from each other.",
         "Remove one of the two; or point the sinks of the copy elsewhere, then `headrace up --as-copy`.",
     ),
     "backup.damaged": Remedy(

@@ -92,8 +92,8 @@ ASKING: dict[str, Remedy] = {
         "End connections that are not used, use a smaller pool, or raise `psql.connections` in headrace.yaml.",
     ),
     "psql.full": Remedy(
-        "Large statements, values or settings are kept in one connection, and never closed.",
-        "DEALLOCATE and CLOSE what is not used any more, or begin a new connection; DISCARD ALL drops all of it.",
+        "Large statements, values or settings are kept in a connection and never closed, or savepoints never released.",
+        "DEALLOCATE, CLOSE and RELEASE what is not used any more; DISCARD ALL, or a new connection, keeps none of it.",
     ),
     "psql.stopped": Remedy(
         "`headrace up` is ending while a client connects.",
@@ -118,6 +118,10 @@ ASKING: dict[str, Remedy] = {
     "psql.changed": Remedy(
         "A view that a prepared statement reads, or that is subscribed to, was edited since.",
         "Prepare the statement, or SUBSCRIBE, anew; a new connection does.",
+    ),
+    "psql.outside": Remedy(
+        "SAVEPOINT, RELEASE or ROLLBACK TO comes before BEGIN, or the driver commits after each statement.",
+        "Send BEGIN first, or turn the driver's autocommit off.",
     ),
     "psql.savepoint": Remedy(
         "`ROLLBACK TO` or `RELEASE` names a savepoint that this transaction has not, or not any more.",

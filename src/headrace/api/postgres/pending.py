@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.api.postgres.statements import Savepoint
+from headrace.api.postgres.statements import End, Savepoint, Statement
 from headrace.model.errors import HeadraceError
 from headrace.sql.definitions import Change, Create
 
 CHANGES, CHARS = 1_000, 4_000_000  # that wait in one connection, at most
+SAVEPOINTS = 10_000  # of one transaction, at most
 
 
 class Pending:
@@ -26,20 +27,30 @@ class Pending:
             )  # fmt: skip
         self.changes.append(change)
 
-    def savepoint(self, statement: Savepoint) -> None:
-        """A new one, or back to one, or one is forgotten. Raises ``psql.savepoint`` where there is none."""
+    def savepoint(self, statement: Savepoint, *, inside: bool) -> int:
+        """A new one, or back to one, or one is forgotten: how many there are now. ``inside``: of a transaction.
+
+        Raises ``psql.outside``, ``psql.savepoint`` where there is none, ``psql.full`` where there are too many.
+        """
+        if not inside:
+            raise HeadraceError("psql.outside", "a savepoint is within a transaction, and there is none", next="BEGIN")
         if statement.tag == "SAVEPOINT":
+            if len(self._savepoints) >= SAVEPOINTS:
+                raise HeadraceError(
+                    "psql.full", f"this transaction has {SAVEPOINTS:,} savepoints: no more are kept",
+                    next="ROLLBACK TO an earlier one forgets those after it; RELEASE those that nobody goes back to",
+                )  # fmt: skip
             self._savepoints.append((statement.name, len(self.changes)))
-            return
+            return len(self._savepoints)
         places = [place for place, (name, _) in enumerate(self._savepoints) if name == statement.name]
         if not places:
             raise HeadraceError(
                 "psql.savepoint", f"there is no savepoint '{statement.name}'", next="SAVEPOINT name begins one"
             )
-        back = statement.tag == "ROLLBACK"
-        if back:
+        if statement.back:
             del self.changes[self._savepoints[places[-1]][1] :]
-        del self._savepoints[places[-1] + back :]
+        del self._savepoints[places[-1] + statement.back :]
+        return len(self._savepoints)
 
     def taken(self) -> list[Change]:
         """All of them; none wait any more."""
@@ -49,3 +60,13 @@ class Pending:
 
     def clear(self) -> None:
         self.changes, self._savepoints = [], []
+
+
+def require_sound(statement: Statement | None, failed: bool) -> None:
+    """Raises ``psql.transaction`` for what a transaction that has ``failed`` does not take: all that is no way back."""
+    back = isinstance(statement, End) or (isinstance(statement, Savepoint) and statement.back)
+    if failed and not back:
+        raise HeadraceError(
+            "psql.transaction", "a statement of this transaction has failed: it takes no more of them",
+            next="ROLLBACK, then begin anew",
+        )  # fmt: skip

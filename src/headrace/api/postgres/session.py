@@ -38,12 +38,12 @@ from headrace.api.postgres.apart import Apart
 from headrace.api.postgres.cancelling import Cancelling, canceled
 from headrace.api.postgres.defining import Defining
 from headrace.api.postgres.opened import Kept, Opened, Prepared
-from headrace.api.postgres.pending import Pending
+from headrace.api.postgres.pending import Pending, require_sound
 from headrace.api.postgres.portals import Fetched, Portal, Source, described, told
 from headrace.api.postgres.reading import Asker, Reader, Transaction
 from headrace.api.postgres.result import Result, ResultColumn
 from headrace.api.postgres.rewrite import Rewritten, rewritten
-from headrace.api.postgres.settings import Settings
+from headrace.api.postgres.settings import Settings, given
 from headrace.api.postgres.subscribing import Subscription
 from headrace.api.postgres.types import TEXT, declared_in
 from headrace.api.postgres.wire import Gone, Malformed, Wire
@@ -64,10 +64,7 @@ class Session:
     ) -> None:  # fmt: skip
         self._wire, self._reader, self._asker, self._number, self._folder = wire, reader, asker, number, folder
         self._defining = defining
-        self._settings = Settings(asker.user, reader.questions.seconds)
-        for name, value in parameters.items():
-            if name not in ("user", "database", "options", "replication") and not name.startswith("_pq_."):
-                self._settings.set(name, value)
+        self._settings = Settings(asker.user, reader.questions.seconds, given(parameters))
         self._kept = Kept(self._settings)
         self._parsed: str | None = None  # the statement that the message before has parsed
         self._transaction: Transaction | None = None
@@ -224,6 +221,7 @@ class Session:
     def _execute(self, message: Execute) -> None:
         opened = self._kept.portal(message.portal)
         self._asker.reaches()
+        require_sound(opened.prepared.statement, self._failed)
         if opened.prepared.statement is None:
             self._wire.write(EmptyQueryResponse())
         elif opened.portal is None:
@@ -248,11 +246,7 @@ class Session:
         """What gives the statement's rows, ``forms`` None: only their columns; a command, which has none, runs when it
         is executed."""
         statement = prepared.statement
-        if self._failed and not isinstance(statement, statements.End | statements.Savepoint):
-            raise HeadraceError(
-                "psql.transaction", "a statement of this transaction has failed: it takes no more of them",
-                next="ROLLBACK, then begin anew",
-            )  # fmt: skip
+        require_sound(statement, self._failed)
         source, tag = self._source(prepared, statement, bound, forms)
         return Opened(prepared, bound, Portal(source, self._asker, forms or (), tag) if source else None)
 
@@ -340,8 +334,9 @@ class Session:
         elif isinstance(statement, statements.End):
             self._end(statement)
         elif isinstance(statement, statements.Savepoint):
-            self._pending.savepoint(statement)
-            self._failed = self._failed and statement.tag != "ROLLBACK"
+            depth = self._pending.savepoint(statement, inside=self._in_block)
+            self._report(self._settings.savepoint(depth, back=statement.back))
+            self._failed = self._failed and not statement.back
             self._done(statement.tag)
         elif isinstance(statement, statements.Set):
             self._set(statement)
@@ -376,8 +371,9 @@ class Session:
         tag = "ROLLBACK" if self._failed else statement.tag
         self._in_block = self._failed = False
         changes = self._pending.taken() if tag == "COMMIT" else []
+        told = self._defining.change(self._asker, changes)  # where that fails, what was set is undone
         self._end_transaction(undone=tag == "ROLLBACK")
-        for notices in self._defining.change(self._asker, changes):
+        for notices in told:
             self._tell(notices)
         self._done(tag)
 

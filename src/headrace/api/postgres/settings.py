@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from headrace.model import bounds
 from headrace.model.errors import HeadraceError
@@ -41,18 +42,28 @@ _FIXED = {
     "standard_conforming_strings": "on|true|1|yes", "bytea_output": "hex",
 }  # fmt: skip
 _WRITTEN = {name.lower(): name for name in _DEFAULTS if name != "datestyle"}
+_NONE = ("user", "database", "options", "replication")  # what a connection begins with besides
+_WORD, _ESCAPED = re.compile(r"(?:\\.|[^ \t\n\r\f\v\\])+", re.DOTALL), re.compile(r"\\(.)", re.DOTALL)
 _UNITS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+STATES = 100  # that the savepoints of one transaction keep, at most; of those between which nothing is set it has more
 OWN = 1_000  # settings that a client has made up, as `app.user`, at most
 
 
 class Settings:
-    """Of one connection, by PostgreSQL's names in any case. ``seconds``: the most that a statement may take."""
+    """Of one connection, by PostgreSQL's names in any case. ``seconds``: the most that a statement may take.
 
-    def __init__(self, user: str, seconds: float) -> None:
+    Those ``given`` at its start are the connection's defaults. Raises what ``set`` does.
+    """
+
+    def __init__(self, user: str, seconds: float, given: Mapping[str, str]) -> None:
         self._user = user
-        self._seconds, most_ms = seconds, str(round(seconds * 1000))
-        self._defaults = {**_DEFAULTS, "session_authorization": user, "statement_timeout": most_ms}
-        self._values = self._lasting = self._begun = self._defaults
+        self._seconds, self._most_ms = seconds, str(round(seconds * 1000))
+        own = {"session_authorization": user, "statement_timeout": self._most_ms}
+        self._values = self._lasting = self._begun = self._defaults = {**_DEFAULTS, **own}
+        self._savepoints: list[tuple[dict[str, str], dict[str, str]]] = []  # all, and the lasting ones, at each
+        for name, value in given.items():
+            self.set(name, value)
+        self._begun = self._defaults = self._values
 
     def reported(self) -> dict[str, str]:
         return {name: self._values[name] for name in REPORTED}
@@ -62,7 +73,7 @@ class Settings:
 
     def show(self, name: str) -> tuple[str, str]:
         """(the name as PostgreSQL writes it, the value). Raises ``psql.setting``."""
-        written = _WRITTEN.get(name.lower(), name)
+        written = _WRITTEN.get(name.lower(), name.lower())
         if written not in self._values:
             raise _unknown(name)
         return written, self._values[written]
@@ -75,11 +86,11 @@ class Settings:
         return [written], [[value]]
 
     def set(self, name: str, value: str | None, *, local: bool = False) -> list[tuple[str, str]]:
-        """Set one, None: to its default; ``local``: until ``end``. (name, value) if it is reported and has changed.
+        """Set one, None: as the connection began; ``local``: until ``end``. (name, value) if reported and changed.
 
         Raises ``psql.setting``, ``psql.busy``, ``query.bounds``.
         """
-        written = _WRITTEN.get(name.lower(), name)
+        written = _WRITTEN.get(name.lower(), name.lower())
         if written not in self._defaults and "." not in written:
             raise _unknown(name)
         if written not in self._values:
@@ -99,8 +110,14 @@ class Settings:
                 )
             return []
         if written == "statement_timeout" and value is not None:
-            value = str(_milliseconds(value)) if _milliseconds(value) else None  # 0: no bound but that of the project
-            bounds.within(int(value or 1) / 1000, self._seconds, "statement_timeout, in seconds:")
+            asked = _milliseconds(value)
+            value = str(asked or self._most_ms)  # 0: no bound but that of the project
+            bounds.within(asked / 1000 if asked else None, self._seconds, "statement_timeout, in seconds:")
+        if len({id(values) for values, _ in self._savepoints}) > STATES:
+            raise HeadraceError(
+                "psql.full", f"this transaction has set something between {STATES} of its savepoints: no more is kept",
+                next="RELEASE those that nobody goes back to",
+            )  # fmt: skip
         before, now = self._values.get(written), self._defaults.get(written, "") if value is None else value
         self._values = {**self._values, written: now}
         if not local:
@@ -121,7 +138,7 @@ class Settings:
         return values
 
     def reset(self) -> list[tuple[str, str]]:
-        """All as by default; (name, value) of the reported ones that have changed."""
+        """All as the connection began; (name, value) of the reported ones that have changed."""
         self._lasting = self._defaults
         return self._become(self._defaults)
 
@@ -131,7 +148,19 @@ class Settings:
         (name, value) of the reported ones that have changed.
         """
         self._lasting = self._begun = self._begun if undone else self._lasting
+        self._savepoints = []
         return self._become(self._lasting)
+
+    def savepoint(self, depth: int, *, back: bool) -> list[tuple[str, str]]:
+        """The transaction has ``depth`` savepoints now; ``back``: all is as it was at the last of them.
+
+        (name, value) of the reported ones that have changed.
+        """
+        self._savepoints = [*self._savepoints, (self._values, self._lasting)][:depth]
+        if not back:
+            return []
+        values, self._lasting = self._savepoints[-1]
+        return self._become(values)
 
     def _become(self, values: dict[str, str]) -> list[tuple[str, str]]:
         before, self._values = self._values, values
@@ -140,7 +169,8 @@ class Settings:
     @property
     def chars(self) -> int:
         """Of what was set."""
-        states = (self._values, self._lasting, self._begun)
+        kept = (each for savepoint in self._savepoints for each in savepoint)
+        states = {id(each): each for each in (self._values, self._lasting, self._begun, *kept)}.values()
         own = {(name, value) for each in states for name, value in each.items() if value != self._defaults.get(name)}
         return sum(len(name) + len(value) for name, value in own)
 
@@ -152,8 +182,27 @@ class Settings:
     @property
     def own_timeout_s(self) -> float:
         """That which the client has set; 0: none."""
-        default = self._values["statement_timeout"] == self._defaults["statement_timeout"]
-        return 0.0 if default else self.timeout_s
+        return 0.0 if self._values["statement_timeout"] == self._most_ms else self.timeout_s
+
+
+def given(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a connection begins with, those within ``options`` too: ``-c name=value`` or ``--name=value``.
+
+    A space in a value has a backslash before it. Raises ``psql.setting`` for other options.
+    """
+    found: dict[str, str] = {}
+    words = [_ESCAPED.sub(r"\1", word) for word in _WORD.findall(parameters.get("options", ""))]
+    while words:
+        word = words.pop(0)
+        option = words.pop(0) if word == "-c" and words else word.removeprefix("-c")
+        name, equals, value = option.removeprefix("--").partition("=")
+        if not word.startswith(("-c", "--")) or not equals:
+            raise HeadraceError(
+                "psql.setting", f"'{word}' is no option of a connection", next="options='-c statement_timeout=30s'"
+            )
+        found[name.replace("-", "_")] = value
+    more = {name: value for name, value in parameters.items() if name not in _NONE and not name.startswith("_pq_.")}
+    return found | more
 
 
 def _text(value: str) -> str:
@@ -161,7 +210,7 @@ def _text(value: str) -> str:
 
 
 def _milliseconds(value: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip().lower())
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,15})?)\s*([a-z]*)", value.strip().lower())
     if found is None or found[2] not in _UNITS:
         raise HeadraceError("psql.setting", f"'{value}' is no time", next="SET statement_timeout = '30s'")
     return round(float(found[1]) * _UNITS[found[2]])

@@ -12,6 +12,7 @@ from headrace.sql.lexer import Token
 from headrace.sql.words import Words
 
 TEXT_CHARS = 2_000_000  # of statements that come at once: for each sign of them some bytes are taken
+NAME = 63  # characters of a savepoint's name that count, as in PostgreSQL
 QUERIES = ("select", "with", "values", "table", "from", "(", "describe", "summarize")
 _WRITES = (
     "insert", "update", "delete", "merge", "truncate", "grant", "revoke", "comment",
@@ -55,10 +56,14 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """SAVEPOINT, RELEASE and ROLLBACK TO."""
+    """SAVEPOINT, RELEASE and ROLLBACK TO, whose ``tag`` is ROLLBACK."""
 
     tag: str
     name: str
+
+    @property
+    def back(self) -> bool:
+        return self.tag == "ROLLBACK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,17 +223,17 @@ def _rollback(words: Words) -> Statement:
     words.accept("work", "transaction")
     if words.accept("to"):
         words.accept("savepoint")
-        return Savepoint("ROLLBACK", words.name())
+        return Savepoint("ROLLBACK", words.name()[:NAME])
     return End("ROLLBACK")
 
 
 def _savepoint(words: Words) -> Statement:
-    return Savepoint("SAVEPOINT", words.name())
+    return Savepoint("SAVEPOINT", words.name()[:NAME])
 
 
 def _release(words: Words) -> Statement:
     words.accept("savepoint")
-    return Savepoint("RELEASE", words.name())
+    return Savepoint("RELEASE", words.name()[:NAME])
 
 
 def _declare(words: Words) -> Statement:

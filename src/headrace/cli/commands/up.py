@@ -54,8 +54,8 @@ def run(
     With --once it takes every file that is there and a database up to where it is at the start, brings views and
     sinks up to date and ends with exit status 0; with 1 when a source, a view or a sink fails.
 
-    A folder that was copied with its .headrace is refused while the original is there; --as-copy gives it an id of
-    its own, after its sinks were pointed elsewhere.
+    A folder that was copied with its .headrace is refused while the original is there; --as-copy makes it
+    a project of its own, after its sinks were pointed elsewhere.
     """
     from headrace.api.server import Servers
     from headrace.catalog.project import read
