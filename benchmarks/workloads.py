@@ -91,7 +91,7 @@ def _refresh(share: float, least: float | None = None) -> tuple[Figure, ...]:
     )
 
 
-BULK, NEXMARK = {"benchmark": "bulk"}, {"benchmark": "nexmark ratio"}
+BULK, NEXMARK, CHAINED = ({"benchmark": name} for name in ("bulk", "nexmark ratio", "chained ratio"))
 RACED = (
     "Medians, events a second, and how many times ours is. Flink, Pathway and DBSP read CSV, ours and Spark Parquet;"
     " before each run memory is full of cached files (`benchmarks/cached.py`). What a neighbour's changes come to is"
@@ -223,6 +223,21 @@ WORKLOADS = (
             Figure("state", "state_bytes", "bytes", BULK),
             *ANEW,
             Figure("rows of the view that differ from DuckDB's", "wrong", "", BULK, most=0),
+        ),
+        rounds=5,
+    ),
+    Workload(
+        "chained",
+        "Three tables joined by one key: what is kept, and a step, beside the same where every input is kept",
+        ("benchmarks.chained",),
+        ("--orders", "100000", "--steps", "5"),
+        (
+            Figure("state, joined anew", "state_bytes", "bytes", {"benchmark": "chained", "way": "rejoined"}),
+            Figure("state, everything kept", "state_bytes", "bytes", {"benchmark": "chained", "way": "kept"}),
+            Figure("state, joined anew to kept", "state_bytes", "times", CHAINED, most=1),
+            Figure("first contents, joined anew to kept", "first_s", "times", CHAINED),
+            Figure("median step, joined anew to kept", "p50_ms", "times", CHAINED),
+            Figure("rows of the view that differ from DuckDB's", "wrong", "", {"benchmark": "chained"}, most=0),
         ),
         rounds=5,
     ),

@@ -108,3 +108,19 @@ def test_what_is_kept_is_told_with_its_rule_its_bound_and_its_cost(explained: di
     first = explained[next(iter(TREES))]["text"]
     assert "| keeps  one row of accumulators a group; bounded by the number of groups.\n" in first
     assert "| costs  the change x its partners\n" in first
+
+
+def test_whether_what_lies_between_joins_is_kept_is_told(spark: Any) -> None:
+    pairs = "orders o JOIN orders p ON p.customer = o.customer"
+    definitions = [
+        ViewDefinition(
+            "one_key", f"SELECT o.id, p.id AS other, region FROM {pairs} JOIN customers c ON c.id = o.customer"
+        ),
+        ViewDefinition("two_keys", f"SELECT o.id, p.at, region FROM {pairs} JOIN customers c ON c.id = p.id"),
+    ]
+    views = Compiler(spark).compile(TABLES, definitions, {}).views
+    named = columns(TABLES, views.values())
+    one, two = (explain(name, "", view.root, {}, named)["text"] for name, view in views.items())
+    assert "Of the left one nothing is kept: the join below keeps its inputs by the same key" in one
+    assert "The left one, a result of joins, is kept" in two
+    assert "nothing is kept" not in two and "a result of joins" not in one

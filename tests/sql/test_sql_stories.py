@@ -91,6 +91,30 @@ def test_a_table_arranged_by_the_same_column_for_two_views_is_kept_once(shop: Ru
     shop.verify()
 
 
+def test_nothing_is_kept_between_joins_by_one_key_whether_their_beginning_is_shared_or_not(shop: Running) -> None:
+    pairs = "orders o JOIN orders p ON p.customer = o.customer"
+    chain = {"chain": f"SELECT o.id, p.id AS other, c.region FROM {pairs} JOIN customers c ON c.id = o.customer"}
+    counted = {"counted": f"SELECT o.x, count(*) AS n FROM {pairs} GROUP BY o.x"}
+
+    def kept() -> int:
+        return sum(run.rows for runs in shop.pipeline.maintainer.kept.runs.values() for run in runs)
+
+    shop.define(chain)
+    stepped(shop, *FIRST)
+    assert kept() == 3 + 3 + 3  # orders by their key and by customer, and customers; the five pairs are not
+    assert shop.contents("chain")[("10", "11", "north")] == 1 and shop.contents("chain").total() == 5
+    shop.define(chain | counted)
+    stepped(shop, {"orders": {"insert": [[13, 2, 1]]}}, {"customers": {"update": [{"id": 2, "region": "east"}]}})
+    assert shop.contents("chain").total() == 8 and shop.contents("chain")[("12", "13", "east")] == 1
+    assert shop.contents("counted") == rows((5, 2), (2, 2), (4, 2), (1, 2))
+    shop.verify()
+    shop.reopen()
+    shop.define(chain)
+    stepped(shop, {"orders": {"delete": [[10]], "insert": [[14, 3, 9]]}}, {"customers": {"delete": [[2]]}})
+    assert shop.contents("chain") == rows((11, 11, "north"), (14, 14, "south"))
+    shop.verify()
+
+
 def test_an_edited_view_takes_its_readers_along(shop: Running) -> None:
     views = {
         "paid": "SELECT id, customer, x FROM orders WHERE x > 3",

@@ -130,10 +130,15 @@ class Builder:
         ``strict``: by the strict hash of the keys, which joins use and tables too; else by their group hash.
         """
         shared = self._table(node, keys) if strict else None
-        if shared is not None:
-            return shared
-        text = repr((node.fingerprint, [k.text for k in keys], *([] if strict else ["group"])))
-        return self.claim(hashlib.blake2b(text.encode(), digest_size=12).hexdigest(), node.names)
+        return shared or self.claim(_named(node, keys, *([] if strict else ["group"])), node.names)
+
+    def arranged(self, node: Node, keys: Sequence[Expression]) -> Arranged:
+        """The arrangement by the strict hash of the keys that a join below this operator has of its input."""
+        return self._table(node, keys) or self._arranged(_named(node, keys), node.names, owned=False)
+
+    def nothing(self) -> Arranged:
+        """The arrangement of an input that is not kept."""
+        return Arranged("", (), owned=False, reader=self._open[-1].key)
 
     def claim(self, name: str, columns: tuple[str, ...] = ()) -> Arranged:
         """An arrangement by its name: the first to ask for it writes it."""
@@ -155,6 +160,11 @@ class Builder:
         if by != tuple(f"'c{node.ordinals.index(o)}" if o in node.ordinals else "" for o in wanted):
             return None
         return self._arranged(TABLE + node.relation, tuple(f"c{o}" for o in node.ordinals), owned=False)
+
+
+def _named(node: Node, keys: Sequence[Expression], *more: str) -> str:
+    text = repr((node.fingerprint, [k.text for k in keys], *more))
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def titled(node: Node) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from headrace.circuit import node
 from headrace.circuit.appended import AppendAggregate, AppendSessions, AppendTopK
 from headrace.circuit.moments import OF_ONE, OF_TWO
-from headrace.circuit.operators import OPERATORS, join_operator, recursion
+from headrace.circuit.operators import OPERATORS, join_operator, recursion, rejoined
 from headrace.circuit.spelled import Names, Spelling
 
 COSTS = {
@@ -73,6 +73,8 @@ def rule(of: node.Node) -> tuple[str, str]:
     first = text.strip().splitlines()[0] + exactness(of)
     _, _, after = text.partition("State:")
     state = " ".join(after.split("\n\n")[0].partition("See ``")[0].split())
+    if isinstance(of, node.Join) and of.left_keys:
+        state = " ".join([state, *rejoined.chosen(of)])
     return first, state or "none."
 
 

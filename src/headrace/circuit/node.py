@@ -150,7 +150,8 @@ class Join(Node):
 
     ``left_keys`` and ``right_keys`` are equal where the condition holds; the whole ``condition`` is over
     ``l0 ..`` and ``r0 ..`` and is always evaluated again by Spark on what the keys bring together. Without keys
-    every pair may meet; such a join is never full, and only such a join is a filter.
+    every pair may meet; such a join is never full, and only such a join is a filter. ``residual``: whether it asks for
+    more than that the keys are equal.
     """
 
     kind: str
@@ -159,6 +160,7 @@ class Join(Node):
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
     condition: Expression
+    residual: bool = field(default=True, compare=False)
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -471,13 +473,14 @@ class Shared(Feed):
     """A leaf that stands for a sub-query which a circuit of its own maintains for all who contain it.
 
     It has the sub-query's fingerprint, so that what is built above keeps its state when sharing begins or ends.
+    ``of``: the sub-query.
     """
 
-    original: str = ""
+    of: Node = field(kw_only=True)
 
     @cached_property
     def fingerprint(self) -> str:
-        return self.original
+        return self.of.fingerprint
 
 
 def with_children(node: Node, children: list[Node]) -> Node:

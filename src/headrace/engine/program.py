@@ -141,7 +141,7 @@ def extract(views: Mapping[str, Node]) -> tuple[dict[str, Node], dict[str, Node]
                 shared[node.fingerprint] = node  # holds the place while its own children are looked at
                 shared[node.fingerprint] = replaced(node, top=True)
             ordinals = tuple(range(len(node.types)))
-            return Shared(node.types, node.nullables, SHARED + node.fingerprint, ordinals, original=node.fingerprint)
+            return Shared(node.types, node.nullables, SHARED + node.fingerprint, ordinals, of=node)
         return with_children(node, [replaced(child, top=False) for child in node.children])
 
     return {name: replaced(root, top=False) for name, root in views.items()}, shared

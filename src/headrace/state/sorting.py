@@ -98,6 +98,14 @@ def among(numbers: Numbers, others: Numbers) -> npt.NDArray[np.bool_]:
     return found
 
 
+def matches(left: Numbers, right: Numbers) -> tuple[Places, Places]:
+    """All (i, j) with ``left[i] == right[j]``; ``right`` is sorted."""
+    low = np.searchsorted(right, left, "left")
+    count = np.searchsorted(right, left, "right") - low
+    first = np.cumsum(count) - count
+    return np.repeat(np.arange(len(left)), count), np.arange(int(count.sum())) - np.repeat(first - low, count)
+
+
 def _from_zero(numbers: Numbers) -> tuple[npt.NDArray[np.uint64], int]:
     """The numbers less the least of them, and the bits of the greatest of these."""
     least, most = int(numbers.min()), int(numbers.max())

@@ -16,14 +16,15 @@ import pyarrow.compute as pc
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, change, fields, kept
 from headrace.circuit.hashing import strict_hash
-from headrace.circuit.operators.sides import Inputs, Side, keyed, matched
+from headrace.circuit.operators.rejoined import input_of
+from headrace.circuit.operators.sides import Inputs, keyed, matched
 from headrace.circuit.picked import Picked
 from headrace.circuit.task import batches, current
 from headrace.model.delivery import WEIGHT
 from headrace.state.keys import distinct
 from headrace.state.rows import consolidate
 from headrace.state.run import HASH, column
-from headrace.state.sorting import among
+from headrace.state.sorting import among, matches
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -105,18 +106,10 @@ def split(table: pa.Table, hashes: np.ndarray) -> tuple[Chosen, Chosen]:
     return Chosen(table, np.flatnonzero(chosen)), Chosen(table, np.flatnonzero(~chosen))
 
 
-def matches(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All (i, j) with ``left[i] == right[j]``; ``right`` is sorted."""
-    low = np.searchsorted(right, left, "left")
-    count = np.searchsorted(right, left, "right") - low
-    first = np.cumsum(count) - count
-    return np.repeat(np.arange(len(left)), count), np.arange(int(count.sum())) - np.repeat(first - low, count)
-
-
 def delta(builder: Builder, this: node.Join) -> Flow:
 
-    left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys, strict=True))
-    right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys, strict=True))
+    left = input_of(builder, "l", this.left, this.left_keys)
+    right = input_of(builder, "r", this.right, this.right_keys)
     inputs = Inputs(left, right)
     sides = [*fields(this.left, "l"), *fields(this.right, "r")]
     hashes = strict_hash(this.left_keys), strict_hash(this.right_keys)

@@ -18,15 +18,15 @@ from pyspark.sql import functions as F
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, Value, fields, kept
 from headrace.circuit.hashing import strict_hash
-from headrace.circuit.operators.inner_join import matches
 from headrace.circuit.operators.matches import several_rows
 from headrace.circuit.operators.recompute import NEXT, VERSION, differences, one_instant, versions
-from headrace.circuit.operators.sides import Inputs, Side, keyed, matched
+from headrace.circuit.operators.rejoined import input_of
+from headrace.circuit.operators.sides import Inputs, keyed, matched
 from headrace.circuit.task import batches, current, gathered
 from headrace.model.delivery import WEIGHT
 from headrace.state.rows import row_codes
 from headrace.state.run import HASH, column
-from headrace.state.sorting import distinct_numbers, stable_order
+from headrace.state.sorting import distinct_numbers, matches, stable_order
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -195,8 +195,8 @@ def _among(rows: np.ndarray, met: np.ndarray) -> np.ndarray:
 
 def delta(builder: Builder, this: node.Join) -> Flow:
 
-    left = Side("l", this.left.types, builder.arrange(this.left, this.left_keys, strict=True))
-    right = Side("r", this.right.types, builder.arrange(this.right, this.right_keys, strict=True))
+    left = input_of(builder, "l", this.left, this.left_keys)
+    right = input_of(builder, "r", this.right, this.right_keys)
     inputs = Inputs(left, right)
     head = [(LEFT_ROW, "bigint"), (RIGHT_ROW, "bigint"), (WEIGHT, "bigint"), (VERSION, "int"), (NEXT, "int")]
     columns = [*head, *fields(this.left, "l"), *fields(this.right, "r")]

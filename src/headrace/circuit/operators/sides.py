@@ -45,7 +45,8 @@ class Side:
         return own.take(pa.array(stable_order(column(own, HASH)))).combine_chunks()
 
     def kept(self, runs: dict[str, list[str]], hashes: np.ndarray) -> pa.Table:
-        """Kept rows with these hashes (sorted, distinct): ``_h`` (sorted), ``_w``, this side's names; consolidated."""
+        """Rows before the step with these hashes (sorted, distinct): ``_h`` (sorted), ``_w``, this side's names;
+        consolidated."""
         types = [pa.int64(), pa.int64(), *self.arrow_types]
         empty = pa.schema(list(zip([HASH, WEIGHT, *self.arranged.columns], types, strict=True)))
         hits = Arrangement(runs.get(self.arranged.name, []), self.arranged.reader).probe(hashes, empty.names, empty)

@@ -35,7 +35,7 @@ def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     first = of_own_extreme(lowering, kind, condition, (left, left_ids), (right, right_ids))
     if first is not None:
         return first
-    left_keys, right_keys = equalities(lowering.catalyst, plan, left_ids, right_ids)
+    left_keys, right_keys, residual = equalities(lowering.catalyst, plan, left_ids, right_ids)
     names = names_of(left_ids, "l") | names_of(right_ids, "r")
     if kind == "right":
         kind, names = "left", names_of(left_ids, "r") | names_of(right_ids, "l")
@@ -47,7 +47,7 @@ def join(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     if kind == "full" and not left_keys:
         return full(lowering, condition, (left, left_ids), (right, right_ids)), ids
     bound = lowering.catalyst.expression(condition, names)
-    return Join(types, nullables, kind, left, right, left_keys, right_keys, bound), ids
+    return Join(types, nullables, kind, left, right, left_keys, right_keys, bound, residual), ids
 
 
 def of_any_row(lowering: Lowering, plan: Any) -> Any | None:
@@ -91,20 +91,22 @@ def condition_of(catalyst: Catalyst, plan: Any) -> Any:
 
 def equalities(
     catalyst: Catalyst, plan: Any, left_ids: list[int], right_ids: list[int]
-) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """(left keys, right keys) of the equalities whose values have a hash; none of a condition without."""
+) -> tuple[tuple[Expression, ...], tuple[Expression, ...], bool]:
+    """(left keys, right keys) of the equalities whose values have a hash; none of a condition without. Whether the
+    condition asks for more."""
     if plan.condition().isEmpty():
-        return (), ()
+        return (), (), False
     keys = catalyst.jvm.org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys.unapply(plan)
     if keys.isEmpty():
-        return (), ()
+        return (), (), True
     lefts, rights = catalyst.items(keys.get()._2()), catalyst.items(keys.get()._3())
     pairs = [
         (catalyst.expression(a, names_of(left_ids)), catalyst.expression(b, names_of(right_ids)))
         for a, b in zip(lefts, rights, strict=True)
     ]
     hashed = [(a, b) for a, b in pairs if not unhashable(a.type) and not unhashable(b.type)]
-    return tuple(a for a, _ in hashed), tuple(b for _, b in hashed)
+    residual = bool(keys.get()._4().isDefined()) or len(hashed) < len(pairs)
+    return tuple(a for a, _ in hashed), tuple(b for _, b in hashed), residual
 
 
 def full(lowering: Lowering, condition: Any, left: Lowered, right: Lowered) -> Node:
