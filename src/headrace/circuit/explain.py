@@ -74,7 +74,7 @@ def rule(of: node.Node) -> tuple[str, str]:
     _, _, after = text.partition("State:")
     state = " ".join(after.split("\n\n")[0].partition("See ``")[0].split())
     if isinstance(of, node.Join) and of.left_keys:
-        state = " ".join([state, *rejoined.chosen(of)])
+        state = rejoined.chosen(of, state)
     return first, state or "none."
 
 

@@ -476,7 +476,7 @@ class Shared(Feed):
     ``of``: the sub-query.
     """
 
-    of: Node = field(kw_only=True)
+    of: Node = field(kw_only=True, compare=False, repr=False)
 
     @cached_property
     def fingerprint(self) -> str:

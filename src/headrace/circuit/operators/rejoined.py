@@ -8,7 +8,7 @@ would keep one of the relations once more, by that key, or look at pairs that ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -134,19 +134,25 @@ def _rejoined(builder: Builder, letter: str, child: node.Node, keys: Sequence[no
     return Rejoined(letter, child.types, builder.nothing(), found, sides)
 
 
-def chosen(join: node.Join) -> Iterable[str]:
-    """What is kept of the inputs of a join by keys that are joins themselves, and why."""
-    for name, child, keys in (("left", join.left, join.left_keys), ("right", join.right, join.right_keys)):
-        if below(child, keys) is not None:
-            yield (
-                f"Of the {name} one nothing is kept: the join below keeps its inputs by the same key, from which it is "
-                "joined anew (a delta join)."
+def chosen(join: node.Join, state: str) -> str:
+    """What a join by keys keeps, and why of those of its inputs that are joins; ``state``: of one that keeps both."""
+    inputs = {"left": (join.left, join.left_keys), "right": (join.right, join.right_keys)}
+    kept = [name for name, each in inputs.items() if below(*each) is None]
+    told = [
+        state if len(kept) == 2 else state.replace("both inputs", f"the {kept[0]} input", 1) if kept else "nothing."
+    ]
+    for name, (child, _) in inputs.items():
+        if name not in kept:
+            told.append(
+                f"The {name} one is joined anew from what the join below it keeps by the same key: a delta join, which "
+                "keeps less."
             )
         elif _joins(child):
-            yield (
-                f"The {name} one, a result of joins, is kept: without it (a delta join) a relation would be kept once "
-                "more."
+            told.append(
+                f"The {name} one is a result of joins: to join it anew (a delta join) would take a relation by one "
+                "more key, or more work than it has rows."
             )
+    return " ".join(told)
 
 
 def _joins(of: node.Node) -> bool:
