@@ -27,6 +27,7 @@ TABLES = {
     "customers": {"columns": {"id": "int", "region": "string"}, "key": ["id"]},
     "orders": {"columns": {"id": "int", "customer": "int", "amount": "int"}, "key": ["id"]},
     "edges": {"columns": {"a": "int", "b": "int"}, "key": ["a", "b"]},
+    "links": {"columns": {"a": "int", "b": "int"}, "key": ["a", "b"]},
 }
 TOTALS = "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
 VIEWS = {
@@ -37,6 +38,8 @@ VIEWS = {
     "many": "SELECT count(*) AS n FROM big",
     "sounds": "SELECT soundex(region) AS sound, count(*) AS n FROM customers GROUP BY soundex(region)",
     "others": "SELECT id FROM customers WHERE soundex(region) <> 'N630'",
+    "known": "SELECT o.id, e.b, region FROM orders o JOIN links e ON e.a = customer JOIN customers c ON c.id = customer",
+    "shown": "SELECT c.id, o.amount, e.b FROM customers c LEFT JOIN orders o ON customer = c.id LEFT JOIN links e ON e.a = c.id",
     "both": "SELECT id FROM orders UNION ALL SELECT id FROM customers",
     "reach": "WITH RECURSIVE r(a, b) AS (SELECT a, b FROM edges UNION ALL"
     " SELECT r.a, e.b FROM r JOIN edges e ON e.a = r.b) SELECT * FROM r",
@@ -121,6 +124,24 @@ def test_a_recursive_query_counts_all_its_levels(pipeline: Pipeline) -> None:
     push(pipeline, "edges", {"a": 3, "b": 4})
     assert rows(pipeline, "reach")["recursion"] == (4, 4, 6 + 4, 6 + 4)
     assert pipeline.explain("reach")["counted_from"] == since
+
+
+def test_a_join_that_is_joined_anew_reads_no_more_than_it_has(pipeline: Pipeline) -> None:
+    def read(view: str) -> int:
+        """Rows that the last operator but a projection read in the last step."""
+        joins = [o for o in pipeline.explain(view)["operators"] if o["name"].endswith(" join")]
+        return int(joins[-1]["rows"]["read"]["last"])
+
+    push(pipeline, "orders", *({"id": i, "customer": 77, "amount": 1} for i in range(100, 105)))
+    push(pipeline, "customers", {"id": 77, "region": "west"})
+    assert read("known") == 0  # the customer's five orders meet no link
+    push(pipeline, "links", {"a": 88, "b": 1})
+    assert read("shown") == 0  # there is no such customer
+    push(pipeline, "links", {"a": 77, "b": 1})
+    assert read("known") == 1  # the customer, who meets them with the link
+    assert read("shown") == 1 + 5
+    push(pipeline, "customers", {"id": 77, "region": "east"})
+    assert read("known") == 1 + 5  # the link and the orders that it meets
 
 
 def test_columns_are_traced_through_views(pipeline: Pipeline) -> None:

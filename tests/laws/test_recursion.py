@@ -39,6 +39,11 @@ VIEWS = {
         with recursive r as (select case_id, a x, 0 l from edges
         union all select distinct r.case_id, e.b, l + 1 from r join edges e on r.case_id = e.case_id and r.x = e.a where l < 3)
         select case_id, x, l from r""",
+    "by_one_key": """
+        with recursive r as (select case_id, id x, 0 l from parts where n > 2
+        union all select r.case_id, e.b, l + 1 from r join edges e on r.case_id = e.case_id and r.x = e.a
+        join parts p on p.case_id = r.case_id and p.id = r.x where l < 3)
+        select case_id, x, max(l) l from r group by case_id, x""",
     "two_tables": """
         with recursive r as (select case_id, id x, 0 l from parts where n > 2
         union all select r.case_id, e.b, l + 1 from r join edges e on r.case_id = e.case_id and r.x = e.a
@@ -120,9 +125,15 @@ class Case:
             first, lambda r: [(b, r[1] + 1) for a, b in self.edges if a == r[0]] if r[1] < 3 else [], distinct=True
         )
 
+    def by_one_key(self) -> Rows:
+        return self._deepest(lambda x, b: x in self.parts)
+
     def two_tables(self) -> Rows:
+        return self._deepest(lambda x, b: b in self.parts)
+
+    def _deepest(self, known: Callable[[int, int], bool]) -> Rows:
         def following(row: Row) -> list[Row]:
-            return [(b, row[1] + 1) for a, b in self.edges if a == row[0] and b in self.parts] if row[1] < 3 else []
+            return [(b, row[1] + 1) for a, b in self.edges if a == row[0] and known(a, b)] if row[1] < 3 else []
 
         found = self.levels(Counter((i, 0) for i, (_, n) in self.parts.items() if n > 2), following)
         return Counter((x, max(depth for y, depth in found if y == x)) for x in {x for x, _ in found})

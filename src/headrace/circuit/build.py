@@ -130,25 +130,28 @@ class Builder:
         ``strict``: by the strict hash of the keys, which joins use and tables too; else by their group hash.
         """
         shared = self._table(node, keys) if strict else None
-        return shared or self.claim(_named(node, keys, *([] if strict else ["group"])), node.names)
+        if shared is not None:
+            self._open[-1].arrangements.append(shared.name)
+            return shared
+        return self.claim(_named(node, keys, *([] if strict else ["group"])), node.names)
 
     def arranged(self, node: Node, keys: Sequence[Expression]) -> Arranged:
-        """The arrangement by the strict hash of the keys that a join below this operator has of its input."""
+        """What a join below this operator arranges by the strict hash of the keys, and is told to keep."""
         return self._table(node, keys) or self._arranged(_named(node, keys), node.names, owned=False)
 
     def nothing(self) -> Arranged:
         """The arrangement of an input that is not kept."""
-        return Arranged("", (), owned=False, reader=self._open[-1].key)
+        return self._arranged("", (), owned=False)
 
     def claim(self, name: str, columns: tuple[str, ...] = ()) -> Arranged:
         """An arrangement by its name: the first to ask for it writes it."""
         # Within one circuit a second operator on the same arrangement is a reader too: one writer in the step.
         owned = self.owners.setdefault(name, self.circuit) == self.circuit and name not in self.taken
         self.taken.add(name)
+        self._open[-1].arrangements.append(name)
         return self._arranged(name, columns, owned)
 
     def _arranged(self, name: str, columns: tuple[str, ...], owned: bool) -> Arranged:
-        self._open[-1].arrangements.append(name)
         return Arranged(name, columns, owned, self._open[-1].key)
 
     def _table(self, node: Node, keys: Sequence[Expression]) -> Arranged | None:

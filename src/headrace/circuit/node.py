@@ -149,7 +149,7 @@ class Join(Node):
     join that throws where a row meets several) or filter (a semi join with a right side that always has one row).
 
     ``left_keys`` and ``right_keys`` are equal where the condition holds; the whole ``condition`` is over
-    ``l0 ..`` and ``r0 ..`` and is always evaluated again by Spark on what the keys bring together. Without keys
+    ``l0 ..`` and ``r0 ..`` and is always evaluated again on what the keys bring together. Without keys
     every pair may meet; such a join is never full, and only such a join is a filter. ``residual``: whether it asks for
     more than that the keys are equal.
     """

@@ -26,8 +26,8 @@ _PASSED: Counter[str] = Counter()  # key -> rows, in this process
 
 @dataclass(slots=True)
 class Operator:
-    """An operator of a circuit. ``inputs``: the keys of what it is given, none for a leaf; ``arrangements``: what it
-    reads or writes."""
+    """An operator of a circuit. ``inputs``: the keys of what it is given, none for a leaf; ``arrangements``: what
+    is kept of its inputs, by it or by another."""
 
     key: str
     name: str

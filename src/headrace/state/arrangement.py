@@ -89,6 +89,15 @@ class Arrangement:
             return Hits(none, none.astype(np.int32), empty.empty_table())
         return Hits(np.concatenate(keys), np.concatenate(runs), pa.concat_tables(tables))
 
+    @timed(PROBE)
+    def present(self, hashes: np.ndarray) -> np.ndarray:
+        """Those of the hashes (sorted) that stand in some run. No row is read: work is hashes x log(rows) a run."""
+        found = np.zeros(len(hashes), bool)
+        for path in self.paths:
+            kept = column(self._opened(path), HASH)
+            found |= np.searchsorted(kept, hashes, "left") < np.searchsorted(kept, hashes, "right")
+        return hashes[found]
+
     def _opened(self, path: str) -> pa.Table:
         table = stored_run(path)
         return table if self._arranged is None or HASH in table.column_names else self._arranged(table)

@@ -52,6 +52,14 @@ class Side:
         hits = Arrangement(runs.get(self.arranged.name, []), self.arranged.reader).probe(hashes, empty.names, empty)
         return merge([hits.rows.rename_columns([HASH, WEIGHT, *self.names])])
 
+    def present(self, runs: dict[str, list[str]], hashes: np.ndarray) -> np.ndarray:
+        """Those of the hashes that some row before the step has."""
+        return Arrangement(runs.get(self.arranged.name, []), self.arranged.reader).present(hashes)
+
+    def of_present(self, runs: dict[str, list[str]], hashes: np.ndarray) -> pa.Table:
+        """As ``kept``, all hashes being ``present``."""
+        return self.kept(runs, hashes)
+
     def write(self, delta: pa.Table) -> None:
         """Add the step's delta to the arrangement, its instants summed up."""
         if not self.arranged.owned or delta.num_rows == 0:
