@@ -325,7 +325,7 @@ WORKLOADS = (
     Workload(
         "nexmark-1m",
         "Nexmark, 1,000,000 events, each query by itself from files into a changelog",
-        _race(1_000_000, "flink,pathway,spark", 3),
+        _race(1_000_000, "flink,pathway,spark", 1),
         None,
         (
             *(
