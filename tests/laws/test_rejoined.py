@@ -77,6 +77,10 @@ QUERIES = {
         4, f"""select x.*, b.s from (select i.case_id, i.k, i.id, p.id + 1 more from {PAIRS}) x
         left join bag b on b.case_id = x.case_id and b.k = x.k"""
     ),
+    "of_multisets_and_a_table": (
+        3, """select a.case_id, p.id, b.s from bag a join bag b on a.case_id = b.case_id and a.k = b.k
+        join parts p on p.case_id = a.case_id and p.k = a.k"""
+    ),
 }  # fmt: skip
 TABLES = (ITEMS, PARTS, BAG)
 
