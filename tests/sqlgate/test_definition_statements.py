@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.catalog.document import parse
@@ -138,6 +138,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(string.ascii_letters, min_size=1, max_size=8), VALUES, max_size=4))
+@example({"a": {")": None, "(": [{"]": 1}], ",": {"=": "x"}}})
 def test_any_options_come_back_from_the_statement_and_from_the_file(options: dict[str, Any]) -> None:
     options = {name: value for name, value in options.items() if name not in ("type", "views")}
     made = parsed(statement(Defined("source", "s", type="http", options=options)))

@@ -26,7 +26,11 @@ class Words:
         self._parts = [token for token in self.tokens if token.kind != "space"]
 
     def peek(self) -> str:
-        return self._parts[self._at].name if self._at < len(self._parts) else ""
+        """The next word or symbol; a quoted name with its quotes, as it is neither, whatever it holds."""
+        if self._at >= len(self._parts):
+            return ""
+        token = self._parts[self._at]
+        return token.text if token.kind == "quoted" else token.name
 
     def take(self) -> str:
         word = self.peek()
