@@ -51,6 +51,52 @@ def test_it_goes_on_where_what_it_tells_finds_no_room(
     assert ended and not stopping.is_set()
 
 
+def test_what_cannot_be_told_is_said_once_where_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        told = up._Told(Project(tmp_path), False, threading.Event())
+        told.event({"event": "note", "text": "hello"})
+        told.done({"frontier": 5})
+    assert capsys.readouterr().err == "stdout cannot be written, so not all is told: No space left on device\n"
+
+
+def test_with_once_it_says_that_it_will_end_and_why_something_failed_only_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(up._Told, "take_signals", lambda self: None)
+    project = Project(tmp_path)
+    error = {"code": "sink.connect", "what": "no route"}
+    status = {"sinks": [{"name": "out", "state": "failed", "error": error}]}
+    up._Told(project, False, threading.Event(), once=True).ready(status)
+    failed, last = capsys.readouterr().out.splitlines()
+    assert failed == "  sink   out  failed"
+    assert " has begun after " in last and last.endswith("; it ends when all is up to date")
+    up._Told(project, False, threading.Event()).ready(status)
+    failed, last = capsys.readouterr().out.splitlines()
+    assert failed == "  sink   out  failed  [sink.connect] no route"
+    assert " is up after " in last and last.endswith("; Ctrl-C ends it")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_answer_that_finds_no_room_names_where_it_was_to_go(tmp_path: Path, unbuffered: str) -> None:
+    """And no disk of the project; nor does Python tell it again at its end."""
+    command = [sys.executable, "-c", "from headrace.cli.main import main; main()", "version"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env=environment, cwd=tmp_path, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[:3] == [
+        "error [state.full] no space is left on the disk",
+        "  where: stdout",
+        "  why:   No space left on device",
+    ]
+    assert len(done.stderr.splitlines()) == 5
+
+
 def test_on_a_terminal_what_goes_to_a_file_goes_there_whole(tmp_path: Path) -> None:
     """Although a line moves on stderr meanwhile."""
     work = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import typer
 
@@ -14,6 +16,9 @@ from headrace import __version__
 from headrace.cli import display
 from headrace.cli.help import SectionHelp, VerbHelp
 from headrace.model.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 EPILOG = """
 headrace demo                    # all of it at work on a small shop; no service needed
@@ -23,6 +28,7 @@ headrace up                      # run it; the commands below work beside it, in
 headrace show VIEW               # the view now
 headrace watch VIEW              # its changes as they come
 """
+STDOUT = "stdout"
 # In the order in which they are used; the help shows them so. Each is a file of headrace.cli.commands.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init"),
@@ -114,6 +120,7 @@ def headrace(
 
 def main() -> None:
     """The entry point of the ``headrace`` command."""
+    _name_stdout()
     try:
         app(sys.argv[1:])()
     except HeadraceError as failure:
@@ -122,8 +129,32 @@ def main() -> None:
     except Exception as failure:
         if os.environ.get("HEADRACE_DEBUG"):
             raise
+        if getattr(failure, "filename", None) == STDOUT:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left for it would fail at the end
         display.error(_of_the_disk(failure) or _fault(failure))
         sys.exit(1)
+
+
+def _name_stdout() -> None:
+    plain = sys.stdout
+    if isinstance(plain, io.TextIOWrapper):
+        raw = _Stdout(plain.fileno(), "wb", closefd=False)
+        through = plain.write_through
+        sys.stdout = io.TextIOWrapper(
+            cast("BinaryIO", raw) if through else io.BufferedWriter(raw), plain.encoding, plain.errors,
+            line_buffering=plain.line_buffering, write_through=through,
+        )  # fmt: skip
+
+
+class _Stdout(io.FileIO):
+    """The standard output; what it refuses names it: it need not be on the disk of the project."""
+
+    def write(self, data: ReadableBuffer) -> int:
+        try:
+            return super().write(data)
+        except OSError as refused:
+            refused.filename = STDOUT
+            raise
 
 
 def _of_the_disk(failure: Exception) -> HeadraceError | None:

@@ -65,7 +65,7 @@ def run(
     definitions = read(folder(project))
     connectors.check(definitions)
     stopping = threading.Event()
-    told = _Told(definitions, json, stopping)
+    told = _Told(definitions, json, stopping, once=once)
     told.take_signals()
     try:
         status = up.run(
@@ -81,11 +81,12 @@ def run(
 class _Told:
     """What `up` says while it runs: lines for what happens, and how far it is."""
 
-    def __init__(self, project: Project, json: bool, stopping: threading.Event) -> None:
-        self._project, self._json, self._stopping = project, json, stopping
+    def __init__(self, project: Project, json: bool, stopping: threading.Event, *, once: bool = False) -> None:
+        self._project, self._json, self._stopping, self._once = project, json, stopping, once
         self._began = time.monotonic()
         self._last: tuple[float, int] = (self._began, 0)  # when, changes: at the last look
         self._plain_at, self._plain_text = 0.0, ""
+        self._untold = False
         self._live: Spinner | None = None
         self._drawn = ExitStack()
         if not json and sys.stderr.isatty():
@@ -125,13 +126,19 @@ class _Told:
             self._put(display.say, sentence(event))
 
     def _put(self, write: Callable[..., None], *given: object, **ways: bool) -> None:
-        """What cannot be told, as the disk is full or the terminal is gone, is not: the product goes on."""
+        """What cannot be told, as the disk is full or the terminal is gone, is not, and the product goes on.
+
+        stderr, where that is another place, hears of it once.
+        """
         try:
             write(*given, **ways)
         except BrokenPipeError:
             raise
-        except OSError:
-            pass
+        except OSError as refused:
+            if not self._untold:
+                self._untold = True
+                with suppress(OSError):
+                    display.say(f"stdout cannot be written, so not all is told: {refused.strerror}", error=True)
 
     def ready(self, status: Mapping[str, Any]) -> None:
         self.take_signals()
@@ -144,10 +151,15 @@ class _Told:
         }
         for kind in ("sources", "views", "sinks"):
             for item in status.get(kind) or []:
-                self._put(display.say, _ready_line(kind[:-1], types.get(kind, {}).get(item["name"], ""), item))
+                type_name = types.get(kind, {}).get(item["name"], "")
+                why = not self._once  # what failed was told, and ends it with its error
+                self._put(display.say, _ready_line(kind[:-1], type_name, item, why=why))
         took = time.monotonic() - self._began
-        name = display.plain(self._project.settings.name)
-        self._put(display.say, f"{name} is up after {took:.1f} s (process {os.getpid()}); Ctrl-C ends it")
+        name, process = display.plain(self._project.settings.name), f"(process {os.getpid()})"
+        if self._once:
+            self._put(display.say, f"{name} has begun after {took:.1f} s {process}; it ends when all is up to date")
+        else:
+            self._put(display.say, f"{name} is up after {took:.1f} s {process}; Ctrl-C ends it")
 
     def tick(self, status: Mapping[str, Any]) -> None:
         now = time.monotonic()
@@ -204,7 +216,8 @@ class _Told:
         return display.plain(" · ".join(parts + ([f"not well: {', '.join(bad)}"] if bad else [])))
 
 
-def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
+def _ready_line(kind: str, type_name: str, item: Mapping[str, Any], *, why: bool) -> str:
+    """``why``: whether the line says why what failed did."""
     tables = item.get("tables")
     parts = [
         type_name,
@@ -213,6 +226,6 @@ def _ready_line(kind: str, type_name: str, item: Mapping[str, Any]) -> str:
         f"tables {', '.join(tables)}" if isinstance(tables, list) and tables else "",
         display.counted(item["rows"], "row") if kind == "view" and isinstance(item.get("rows"), int) else "",
         str(item["state"]) if item.get("state") not in (None, "running", "live") else "",
-        display.error_text(item.get("error") or item.get("reason") or ""),
+        display.error_text(item.get("error") or item.get("reason") or "") if why else "",
     ]
     return display.plain("  ".join(part for part in (f"  {kind:<6} {item['name']}", *parts) if part))
