@@ -6,8 +6,10 @@ rows that batch reads are kept apart from it all: what each transaction says, ap
 
 from __future__ import annotations
 
+import itertools
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from headrace.model.transaction import DELETE, OPERATION, ORDINAL, TransactionBa
 from headrace.serve import snapshot
 from headrace.state.rows import consolidate, difference
 
+PART = 1_000_000  # rows of a table that are looked at, or written, at a time
 SMALL = 200_000  # rows below which batch takes longer to compile a query than to run it
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -53,23 +56,63 @@ def relation(name: str, key: Sequence[str], rows: pa.Schema) -> Relation:
 
 
 class Contents:
-    """The rows of tables as their transactions leave them."""
+    """The rows of tables as their transactions leave them.
 
-    def __init__(self, relations: Mapping[str, Relation]) -> None:
-        self.relations = relations
-        self.rows = {name: arrow_schema(r.columns).empty_table() for name, r in relations.items()}
+    ``folder``: where they lie, in files that are mapped, when memory does not hold them. ``rows``: those at first.
+    """
+
+    def __init__(
+        self,
+        relations: Mapping[str, Relation],
+        folder: Path | None = None,
+        rows: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        self.relations, self.folder = relations, folder
+        self.rows = dict(rows or {name: arrow_schema(r.columns).empty_table() for name, r in relations.items()})
 
     def apply(self, changes: Changes) -> None:
         for name, parts in changes.items():
-            key = list(self.relations[name].key)
+            kept, key = self.rows[name], list(self.relations[name].key)
+            if not key:
+                for operation, rows in parts:
+                    if operation == DELETE:
+                        kept = duckdb.sql("from kept except all from rows").to_arrow_table().cast(kept.schema)
+                    else:
+                        kept = pa.concat_tables([kept, rows.cast(kept.schema)])
+                self.rows[name] = kept
+                continue
+            added = kept.schema.empty_table()
             for operation, rows in parts:
-                kept = self.rows[name]
-                if key:
-                    # Threads would put the rows in another order each time, and so what is drawn of them.
-                    kept = kept.join(rows.select(key), key, join_type="left anti", use_threads=False).cast(kept.schema)
-                elif operation == DELETE:
-                    kept = duckdb.sql("from kept except all from rows").to_arrow_table().cast(kept.schema)
-                self.rows[name] = kept if operation == DELETE else pa.concat_tables([kept, rows.cast(kept.schema)])
+                added = without(added, rows.select(key))
+                added = added if operation == DELETE else pa.concat_tables([added, rows.cast(kept.schema)])
+            gone = pa.concat_tables([rows.select(key) for _, rows in parts])
+            slices = (without(kept.slice(at, PART), gone) for at in range(0, kept.num_rows, PART))
+            left = itertools.chain(slices, [added])
+            self.rows[name] = mapped(self.folder, name, left) if self.folder else pa.concat_tables(left)
+
+    def write(self, folder: Path) -> None:
+        """A Parquet file of each table."""
+        for name, rows in self.rows.items():
+            parquet.write_table(rows, folder / f"{name}.parquet")
+
+
+def without(rows: pa.Table, keys: pa.Table) -> pa.Table:
+    """The rows of other keys. Threads would put them in another order each time, and so what is drawn of them."""
+    if not rows.num_rows:
+        return rows
+    return rows.join(keys, keys.column_names, join_type="left anti", use_threads=False).cast(rows.schema)
+
+
+def mapped(folder: Path, name: str, parts: Iterable[pa.Table]) -> pa.Table:
+    """The parts, one at least, as one table that lies in a new file; the file goes with the table."""
+    parts = iter(parts)
+    first = next(parts)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{name}.") as file:
+        with pa.ipc.new_file(file, first.schema) as writer:
+            for part in itertools.chain([first], parts):
+                writer.write_table(part)
+        file.flush()
+        return pa.ipc.open_file(pa.memory_map(file.name)).read_all()
 
 
 class Held:
@@ -102,17 +145,22 @@ class Held:
         return time.perf_counter() - began
 
     def append(self, changes: Changes) -> int:
-        """One transaction into the log; its number of changes."""
+        """One transaction into the log and the contents; its number of changes."""
+        self.contents.apply(changes)
+        return self.record(changes)
+
+    def record(self, changes: Changes) -> int:
+        """One transaction into the log alone; its number of changes."""
         made = {}
         for name, parts in changes.items():
-            rows = pa.concat_tables([part.cast(self.contents.rows[name].schema) for _, part in parts])
+            columns = arrow_schema(self.relations[name].columns)
+            rows = pa.concat_tables([part.cast(columns) for _, part in parts])
             operations = np.repeat([o for o, _ in parts], [part.num_rows for _, part in parts]).astype(np.int8)
             head = [pa.array(np.zeros(rows.num_rows, np.int32)), pa.array(operations)]
             made[name] = pa.table([*head, *rows.columns], names=[ORDINAL, OPERATION, *rows.column_names])
         origin = TransactionOrigin("held", str(self.log.end), time.time_ns() // 1000)
         batch = TransactionBatch((origin,), made)
         self.log.append(batch)
-        self.contents.apply(changes)
         return batch.rows
 
     def step(self) -> float:
@@ -134,15 +182,16 @@ class Held:
         """A view's rows now, each distinct one with its ``_w``."""
         return snapshot.read(self.catalog, self.catalog.views()[name])[1]
 
-    def compare(self) -> dict[str, str]:
-        """The views that differ from batch, with the first rows that do."""
-        small = sum(rows.num_rows for rows in self.contents.rows.values()) < SMALL
+    def compare(self, written: Path | None = None) -> dict[str, str]:
+        """The views that differ from batch, with the first rows that do; ``written``: where the contents are."""
+        if written is None:
+            self.contents.write(written := self.folder)
+        files = {name: written / f"{name}.parquet" for name in self.relations}
+        small = sum(parquet.read_metadata(file).num_rows for file in files.values()) < SMALL
         for setting, value in INTERPRETED.items() if small else ():
             self.judge.conf.set(setting, value)
-        for name, rows in self.contents.rows.items():
-            path = self.folder / f"{name}.parquet"
-            parquet.write_table(rows, path)
-            self.judge.read.parquet(str(path)).createOrReplaceTempView(name)
+        for name, file in files.items():
+            self.judge.read.parquet(str(file)).createOrReplaceTempView(name)
         found = {}
         for name, sql in self.queries.items():
             record = self.catalog.views()[name]
