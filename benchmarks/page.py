@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.workloads import WORKLOADS, Figure, Workload
+from benchmarks.workload import Figure, Workload
+from benchmarks.workloads import WORKLOADS
 
 HEAD = """# Benchmarks
 

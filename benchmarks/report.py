@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import Run, command, draw, newest, page
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workload import Workload
+from benchmarks.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/reference/benchmarks.md"

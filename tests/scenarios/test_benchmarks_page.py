@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from benchmarks import report, watched
 from benchmarks.page import Run, command, page
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workload import Workload
+from benchmarks.workloads import WORKLOADS
 
 NAMED = {workload.name: workload for workload in WORKLOADS}
 LATENCY, MANY, SOAK, NEXMARK = (NAMED[name] for name in ("latency", "many", "soak", "nexmark"))
