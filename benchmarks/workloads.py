@@ -154,12 +154,12 @@ WORKLOADS = (
         rounds=5,
     ),
     Workload(
-        "tpch-10",
-        "TPC-H at scale 10, all 22 views in one pipeline",
+        "tpch-5",
+        "TPC-H at scale 5, all 22 views in one pipeline",
         (
             "benchmarks.tpch.cost",
             "--scale",
-            "10",
+            "5",
             "--shares",
             "0.001",
             "--steps",

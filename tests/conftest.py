@@ -65,7 +65,13 @@ def project(tmp_path: Path) -> ProjectFolder:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark_local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes what it exchanges."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_local: Path) -> Iterator[Any]:
     """The one session of a test run, as the product opens it; about 5 s on first use.
 
     What a test runs of the product in this process is given the same one, and stops it when it ends: it stays.
@@ -73,7 +79,9 @@ def spark() -> Iterator[Any]:
     from headrace.engine.session import open_session
     from headrace.model.definition import Settings
 
-    session = open_session(Settings())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_DIRS", str(spark_local))
+        session = open_session(Settings())
     stop = session.stop
     session.stop = lambda: None  # type: ignore[method-assign]
     yield session

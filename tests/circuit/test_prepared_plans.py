@@ -7,6 +7,7 @@ an earlier run must not be reused at all.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,3 +244,31 @@ def test_a_cached_frame_is_not_reused(spark: Any) -> None:
         assert not Prepared(cached.filter("rows > 0")).reusable
     finally:
         cached.unpersist()
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["prepared", "planned anew"])
+def test_what_an_exchange_wrote_is_gone_after_its_step(
+    spark: Any, spark_local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, twice: bool
+) -> None:
+    """Not minutes later: what the first contents of large views exchange would fill a disk."""
+    dealt = spark.range(0, 20, 1, 2).repartition(3, "id")
+    if twice:
+        dealt = dealt.join(spark.sql("SELECT max(id) AS most FROM range(30)").hint("broadcast"), F.expr("id < most"))
+    prepared = Prepared(dealt.selectExpr("to_json(array(struct('c' circuit, 'p' path, id rows, 's' sums))) AS written"))
+    assert prepared.reusable == (not twice)
+    before = set(spark_local.rglob("shuffle_*"))
+    sizes: list[int] = []
+    discard = Prepared._discard
+
+    def look(self: Prepared, *given: Any) -> None:
+        sizes.append(len(set(spark_local.rglob("shuffle_*")) - before))
+        discard(self, *given)
+
+    monkeypatch.setattr(Prepared, "_discard", look)
+    for number in (1, 2):
+        assert {file.rows for file in prepared.run(described(tmp_path))} == set(range(20))
+        assert len(sizes) == number and sizes[-1] > 0
+        end = time.monotonic() + 20
+        while set(spark_local.rglob("shuffle_*")) - before:
+            assert time.monotonic() < end
+            time.sleep(0.02)

@@ -9,7 +9,7 @@ most of it to look into the byte code of Spark's closures. All three give the sa
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,7 @@ class Prepared:
         self.plan = plan
         # "+-" leads to a shuffle, whose files of an earlier step a later one would read.
         self.same_rdd = self.reusable and "+-" not in plan.execute().toDebugString()
+        self.exchanges = [] if self.same_rdd else list(_exchanges(self.context._jvm, plan))
 
     def run(self, description: Path, *, bounded: bool = True) -> list[Written]:
         """Run the plan for the step so described; the files it wrote.
@@ -85,11 +86,31 @@ class Prepared:
     def _texts(self) -> list[str]:
         if not self.reusable:
             # Planned anew: a frame collected twice answers from the shuffle files of the first time.
-            return [row[0] for row in self.frame.select("*").collect()]
+            anew = self.frame.select("*")
+            plan = anew._jdf.queryExecution().executedPlan()
+            try:
+                return [row[0] for row in anew.collect()]
+            finally:
+                self._discard(plan, _exchanges(self.context._jvm, plan))
         # A plan node takes the session of the thread that makes it, and clone() makes nodes.
         self.sessions.setActiveSession(self.session)
-        rows = (self.plan if self.same_rdd else self.plan.clone()).executeCollect()
-        return [str(rows[i].getString(0)) for i in range(len(rows))]
+        plan = self.plan if self.same_rdd else self.plan.clone()
+        try:
+            rows = plan.executeCollect()
+            return [str(rows[i].getString(0)) for i in range(len(rows))]
+        finally:
+            self._discard(plan, self.exchanges)
+
+    def _discard(self, plan: Any, exchanges: Iterable[tuple[int, ...]]) -> None:
+        """Delete what the plan's exchanges wrote: Spark would when its garbage collector next passes by, after minutes
+        in which the first contents of large views fill a disk."""
+        with suppress(Py4JError, OSError):  # Spark has ended, or no task has begun
+            written = self.context._jsc.sc().shuffleDriverComponents()
+            for path in exchanges:
+                node = plan
+                for child in path:
+                    node = node.children().apply(child)
+                written.removeShuffle(node.shuffleDependency().shuffleId(), False)
 
 
 def _remembers(jvm: Any, plan: Any) -> bool:
@@ -106,6 +127,15 @@ def _any_node(jvm: Any, plan: Any) -> bool:
     if any(_any_expression(jvm, e) for e in _items(jvm, plan.expressions())):
         return True
     return any(_any_node(jvm, child) for child in _items(jvm, plan.children()))
+
+
+def _exchanges(jvm: Any, plan: Any) -> Iterator[tuple[int, ...]]:
+    """Where in the plan its exchanges are: which child, and of that which, and so on."""
+    if plan.getClass().getSimpleName() == "ShuffleExchangeExec":
+        yield ()
+    for number, child in enumerate(_items(jvm, plan.children())):
+        for path in _exchanges(jvm, child):
+            yield (number, *path)
 
 
 def _any_expression(jvm: Any, expression: Any) -> bool:
