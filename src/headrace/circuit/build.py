@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from headrace.circuit.exchange import LIES, TASK, Deal, Dealt
 from headrace.circuit.explain import name as name_of
 from headrace.circuit.flow import INSTANT, Columns, Flow, Stage
-from headrace.circuit.hashing import bucket
 from headrace.circuit.node import Expression, Feed, Node, Shared
 from headrace.circuit.operators import OPERATORS
 from headrace.circuit.operators.changes import ReadRange
@@ -101,7 +101,7 @@ class Builder:
         """
         if not self.shape.wide:
             return self.alone(flow)
-        return self.dealt(flow, bucket(F.col(HASH), self.shape.partitions))
+        return self.dealt(flow)
 
     def gather_all(self, flow: Flow) -> Flow:
         """Rows that all have the hash 0, ``_w`` and ``_i`` in one task.
@@ -120,9 +120,11 @@ class Builder:
         """All rows in the one task of a narrow circuit."""
         return flow if flow.made else Flow(flow.frame.coalesce(1), flow.columns)
 
-    def dealt(self, flow: Flow, task: Column) -> Flow:
-        """Each row in the task of its number."""
-        return Flow(flow.frame.repartitionById(self.shape.partitions, task), flow.columns)
+    def dealt(self, flow: Flow, by: str | None = None) -> Flow:
+        """Each row in the task that owns its key's hash, or of the number in the column ``by`` where it has one."""
+        tasks = self.shape.partitions
+        lies = flow.then(Deal(tasks, by), LIES)
+        return Flow(lies.frame.repartitionById(tasks, F.col(TASK)), LIES).then(Dealt(), flow.columns)
 
     def arrange(self, node: Node, keys: Sequence[Expression], *, strict: bool = False) -> Arranged:
         """The arrangement of a node's output by some keys, shared with whatever has the same.

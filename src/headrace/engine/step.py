@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.store import Output
+from headrace.circuit.exchange import discard
 from headrace.circuit.operators.publish import OUTPUT
 from headrace.circuit.operators.upsert import REFUSED
 from headrace.circuit.prepare import Prepared
@@ -242,6 +243,8 @@ class Stepper:
                     raise
                 left -= 1
                 _log.warning(RUNS_AGAIN, name)
+            finally:
+                discard(folder)
 
     def collect(self, rows: list[Written], folder: Path, result: Result) -> list[tuple[str, str]]:
         """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""

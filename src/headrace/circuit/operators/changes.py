@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from headrace.circuit.flow import INSTANT, Flow
-from headrace.circuit.hashing import bucket
 from headrace.circuit.task import Step, batches, current, partition
 from headrace.formats import recorded
 from headrace.formats.types.arrow import to_arrow
@@ -20,7 +18,6 @@ from headrace.model.transaction import OPERATION, TRUNCATE, UNCHANGED
 from headrace.state.phases import LOG, pulled
 from headrace.state.reference import Piece
 from headrace.state.rows import canonical
-from headrace.state.run import HASH
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
@@ -92,4 +89,4 @@ def by_task(builder: Builder, rows: Flow) -> Flow:
     """Like ``builder.gather``, and every copy of a TRUNCATE to its own task."""
     if not builder.shape.wide:
         return builder.alone(rows)
-    return builder.dealt(rows, F.coalesce(F.col(BUCKET), bucket(F.col(HASH), builder.shape.partitions)))
+    return builder.dealt(rows, BUCKET)

@@ -172,7 +172,7 @@ def shown_to_all(builder: Builder, rows: Flow) -> Flow:
     own = F.array(bucket(F.col(HASH), tasks))
     every = F.array(*[F.lit(task) for task in range(tasks)])
     copies = rows.frame.withColumn(TASK, F.explode(F.when(F.col(SIDE) == 0, own).otherwise(every)))
-    return builder.dealt(Flow(copies, (*rows.columns, (TASK, "int"))), F.col(TASK))
+    return builder.dealt(Flow(copies, (*rows.columns, (TASK, "int"))), TASK)
 
 
 def holds(condition: Expression) -> Value:

@@ -1,0 +1,108 @@
+"""Rows dealt out over the tasks of a wide circuit by way of files that are mapped.
+
+Spark's own exchange takes each row through the JVM and back, which is most of the time of a large step. Here a task
+writes its rows as Arrow has them, those for one task side by side, and Spark exchanges but where they lie. What a task
+is given comes in the order of the tasks that wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headrace.circuit.task import attempt, current, gathered, partition
+from headrace.state.phases import WRITE, timed
+from headrace.state.run import HASH
+
+TASK, FILE, BATCH = "task", "file", "batch"
+LIES = ((TASK, "int"), (FILE, "string"), (BATCH, "int"))
+PREFIX = ".dealt~"
+ROWS, BYTES = 1 << 18, 64 << 20  # that a task deals out at a time
+_number = count()
+
+
+class Deal:
+    """A stage that writes its rows and gives ``LIES``: for which task, in which file, as which of its batches.
+
+    A row goes to the task that owns its ``_h``, or to that in the column ``by`` where it has one there.
+    """
+
+    def __init__(self, tasks: int, by: str | None = None) -> None:
+        self.tasks, self.by = tasks, by
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        path = Path(current().folder) / f"{PREFIX}{partition():06}~{attempt()}~{next(_number)}.arrow"
+        tasks, writer = list[int](), None
+        try:
+            for rows in _portions(pieces):
+                if writer is None:
+                    writer = pa.ipc.new_file(pa.OSFile(str(path), "wb"), rows.schema)
+                tasks += self.written(rows, writer)
+            if writer is not None:
+                writer.close()
+        except OSError as error:  # Arrow's own does not name the file, and from a task only its text arrives
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+        if tasks:
+            columns = [np.array(tasks, np.int32), [str(path)] * len(tasks), np.arange(len(tasks), dtype=np.int32)]
+            yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=[n for n, _ in LIES])
+
+    @timed(WRITE)
+    def written(self, rows: pa.Table, writer: pa.RecordBatchWriter) -> list[int]:
+        """Write a batch for each task that any of the rows is for: the tasks."""
+        owners = self.owners(rows)
+        order = np.argsort(owners, kind="stable")
+        owned = owners[order]
+        firsts = np.flatnonzero(np.diff(owned, prepend=-1))
+        (batch,) = rows.take(pa.array(order)).combine_chunks().to_batches()
+        for first, end in zip(firsts, [*firsts[1:], len(owned)], strict=True):
+            writer.write_batch(batch.slice(first, end - first))
+        return [int(task) for task in owned[firsts]]
+
+    def owners(self, rows: pa.Table) -> npt.NDArray[np.int32]:
+        """The task of each row. Of hashes they are equal ranges of the 64-bit space, as ``hashing.bucket`` says."""
+        hashes = rows[HASH].fill_null(0).to_numpy()
+        upper = (hashes >> 32) + (1 << 31)
+        owners = np.where(rows[HASH].is_valid().to_numpy(), (upper * self.tasks) >> 32, 0).astype(np.int32)
+        if self.by is None:
+            return owners
+        told = rows[self.by]
+        return np.where(told.is_valid().to_numpy(), told.fill_null(0).to_numpy(), owners).astype(np.int32)
+
+
+class Dealt:
+    """A stage that turns ``LIES`` into the rows that lie there."""
+
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lie = sorted(
+            place for piece in pieces for place in zip(piece[FILE].to_pylist(), piece[BATCH].to_pylist(), strict=True)
+        )
+        files: dict[str, pa.RecordBatchFileReader] = {}
+        for file, batch in lie:
+            if file not in files:
+                files[file] = pa.ipc.open_file(pa.memory_map(file))
+            yield files[file].get_batch(batch)
+
+
+def discard(folder: Path) -> None:
+    """Delete what was dealt out in a job's folder."""
+    for path in folder.glob(f"{PREFIX}*"):
+        path.unlink()
+
+
+def _portions(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held = list[pa.RecordBatch]()
+    rows = size = 0
+    for piece in pieces:
+        held.append(piece)
+        rows, size = rows + piece.num_rows, size + piece.nbytes
+        if rows >= ROWS or size >= BYTES:
+            if (table := gathered(held)) is not None:
+                yield table
+            held, rows, size = [], 0, 0
+    if (table := gathered(held)) is not None:
+        yield table
