@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.circuit import prepare
+from headrace.circuit.exchange import PREFIX
 from headrace.circuit.node import Node, Shared
 from headrace.circuit.operators import OPERATORS
 from headrace.circuit.prepare import Prepared
@@ -157,6 +158,7 @@ def test_prepared_plans_write_what_plain_frames_write(
                 written.append([sorted(outputs), runs])
     finally:
         log.close()
+    assert not [*tmp_path.rglob(f"{PREFIX}*")]
     prepared, plain = written[::2], written[1::2]
     for found, expected in zip(prepared, plain, strict=True):
         assert found == expected

@@ -1,0 +1,84 @@
+"""Goal: of a wide circuit each task is given the rows that it owns, all of them, in one order; nothing stays on the disk.
+
+Method: rows with drawn hashes through a plan as steps run them; which task owns one is Spark's word, ``hashing.bucket``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from headrace.circuit import exchange
+from headrace.circuit.build import Builder, Shape
+from headrace.circuit.flow import Columns, Flow
+from headrace.circuit.hashing import bucket
+from headrace.circuit.operators.changes import ReadRange
+from headrace.circuit.prepare import Prepared
+from headrace.circuit.task import Step, partition
+from headrace.circuit.written import COLUMNS, Written, told
+
+TASKS = 7
+HASHES = [None, 0, -1, 1, -(2**63), 2**63 - 1, 1 << 32, -(1 << 32)]
+GIVEN: Columns = (("id", "bigint"), ("_h", "bigint"), ("text", "string"), ("to", "int"))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by", [None, "to"], ids=["by hash", "by a column"])
+def test_each_row_goes_to_the_task_that_owns_it_in_the_order_of_those_that_had_it(
+    spark: Any, tmp_path: Path, by: str | None
+) -> None:
+    random = np.random.default_rng(3)
+    hashes = [*HASHES, *(int(h) for h in random.integers(-(2**63), 2**63 - 1, 992))]
+    rows = [(n, h, f"r{n}" if n % 3 else None, n % TASKS if n % 5 == 0 else None) for n, h in enumerate(hashes)]
+    frame = spark.createDataFrame(rows, "id bigint, _h bigint, text string, `to` int")
+    owner = bucket(F.col("_h"), TASKS) if by is None else F.coalesce(F.col(by), bucket(F.col("_h"), TASKS))
+    owners = {row.id: row.owner for row in frame.select("id", owner.alias("owner")).collect()}
+    builder = Builder(spark, "c", Shape(True, TASKS), {}, cast("ReadRange", None))
+
+    def tell(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = [[row["id"], row["_h"], row["text"], row["to"]] for piece in pieces for row in piece.to_pylist()]
+        yield told([Written(json.dumps(found), "", partition(), "")])
+
+    for parts in (1, 3):  # tasks that have the rows
+        flow = builder.dealt(Flow(frame.repartitionByRange(parts, "id").sortWithinPartitions("id"), GIVEN), by)
+        folder = tmp_path / str(parts)
+        folder.mkdir()
+        Step("", [], 0, 0, "one", {}, {}, False, str(folder)).write(folder / "step.json")
+        files = Prepared(flow.then(tell, COLUMNS).frame).run(folder / "step.json")
+        had = {file.rows: list(map(tuple, json.loads(file.circuit))) for file in files}
+        expected = defaultdict(list)
+        for row in rows:
+            expected[owners[row[0]]].append(row)
+        assert had == {task: expected[task] for task in range(TASKS)}
+        assert len(list(folder.glob(f"{exchange.PREFIX}*"))) == parts
+        exchange.discard(folder)
+        assert [path.name for path in folder.iterdir()] == ["step.json"]
+
+
+def test_rows_are_dealt_out_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as memory has room for: few where they are long."""
+    monkeypatch.setattr(exchange, "ROWS", 10)
+    monkeypatch.setattr(exchange, "BYTES", 1000)
+    short = [pa.record_batch({"a": list(range(n))}) for n in (4, 0, 7, 1, 30)]
+    assert [table.num_rows for table in exchange._portions(short)] == [11, 31]
+    long = [pa.record_batch({"a": ["x" * 600]}) for _ in range(5)]
+    assert [table.num_rows for table in exchange._portions(long)] == [2, 2, 1]
+    assert list(exchange._portions([pa.record_batch({"a": pa.array([], pa.int32())})])) == []
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Step("", [], 0, 0, "one", {}, {}, False, str(tmp_path / "gone"))
+    monkeypatch.setattr(exchange, "current", lambda: gone)
+    monkeypatch.setattr(exchange, "partition", lambda: 0)
+    monkeypatch.setattr(exchange, "attempt", lambda: 0)
+    with pytest.raises(OSError, match=r"gone/\.dealt~000000~0~") as refused:
+        list(exchange.Deal(2)([pa.record_batch({"_h": [1, 2]})]))
+    assert refused.value.errno == 2
