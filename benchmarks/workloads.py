@@ -181,7 +181,7 @@ WORKLOADS = (
             Figure("peak memory of all processes", "peak_mib", "MiB", {"benchmark": "tpch state"}),
             Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "tpch state"}, most=0),
         ),
-        note="Spark computes all of it once, cold; of DuckDB the best of three rounds counts.",
+        note="Spark computes all of it once, cold; at scale 1 the best of three rounds counts, and of DuckDB here too.",
     ),
     Workload(
         "ctr",

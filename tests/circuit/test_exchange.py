@@ -68,9 +68,9 @@ def test_rows_are_dealt_out_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(exchange, "ROWS", 10)
     monkeypatch.setattr(exchange, "BYTES", 1000)
     short = [pa.record_batch({"a": list(range(n))}) for n in (4, 0, 7, 1, 30)]
-    assert [table.num_rows for table in exchange._portions(short)] == [11, 31]
-    long = [pa.record_batch({"a": ["x" * 600]}) for _ in range(5)]
-    assert [table.num_rows for table in exchange._portions(long)] == [2, 2, 1]
+    assert [table.num_rows for table in exchange._portions(short)] == [11, 11, 10, 10]
+    long = [pa.record_batch({"a": ["x" * 600] * n}) for n in (1, 1, 1, 2, 1)]
+    assert [table.num_rows for table in exchange._portions(long)] == [2, 2, 2]
     assert list(exchange._portions([pa.record_batch({"a": pa.array([], pa.int32())})])) == []
 
 

@@ -8,7 +8,9 @@ is given comes in the order of the tasks that wrote it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import count
+from contextlib import contextmanager, suppress
+from itertools import count, groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -38,18 +40,16 @@ class Deal:
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         path = Path(current().folder) / f"{PREFIX}{partition():06}~{attempt()}~{next(_number)}.arrow"
         tasks, writer = list[int](), None
-        try:
-            for rows in _portions(pieces):
-                if writer is None:
-                    writer = pa.ipc.new_file(pa.OSFile(str(path), "wb"), rows.schema)
+        for rows in _portions(pieces):
+            with _naming(path):
+                writer = writer or pa.ipc.new_file(pa.OSFile(str(path), "wb"), rows.schema)
                 tasks += self.written(rows, writer)
-            if writer is not None:
-                writer.close()
-        except OSError as error:  # Arrow's own does not name the file, and from a task only its text arrives
-            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-        if tasks:
-            columns = [np.array(tasks, np.int32), [str(path)] * len(tasks), np.arange(len(tasks), dtype=np.int32)]
-            yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=[n for n, _ in LIES])
+        if writer is None:
+            return
+        with _naming(path):
+            writer.close()
+        columns = [np.array(tasks, np.int32), [str(path)] * len(tasks), np.arange(len(tasks), dtype=np.int32)]
+        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=[n for n, _ in LIES])
 
     @timed(WRITE)
     def written(self, rows: pa.Table, writer: pa.RecordBatchWriter) -> list[int]:
@@ -81,28 +81,40 @@ class Dealt:
         lie = sorted(
             place for piece in pieces for place in zip(piece[FILE].to_pylist(), piece[BATCH].to_pylist(), strict=True)
         )
-        files: dict[str, pa.RecordBatchFileReader] = {}
-        for file, batch in lie:
-            if file not in files:
-                files[file] = pa.ipc.open_file(pa.memory_map(file))
-            yield files[file].get_batch(batch)
+        for file, batches in groupby(lie, key=itemgetter(0)):
+            reader = pa.ipc.open_file(pa.memory_map(file))  # its descriptor goes with it, the rows stay mapped
+            for _, batch in batches:
+                yield reader.get_batch(batch)
 
 
 def discard(folder: Path) -> None:
-    """Delete what was dealt out in a job's folder."""
+    """Delete what was dealt out in a job's folder. What cannot be goes with the folder."""
     for path in folder.glob(f"{PREFIX}*"):
-        path.unlink()
+        with suppress(OSError):
+            path.unlink()
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An ``OSError`` names the file, which Arrow's own does not: from a task only its text arrives."""
+    try:
+        yield
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)  # the space that it takes is what others wait for
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def _portions(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     held = list[pa.RecordBatch]()
     rows = size = 0
     for piece in pieces:
-        held.append(piece)
-        rows, size = rows + piece.num_rows, size + piece.nbytes
-        if rows >= ROWS or size >= BYTES:
-            if (table := gathered(held)) is not None:
+        most = min(ROWS, max(1, BYTES * piece.num_rows // max(1, piece.nbytes)))
+        for first in range(0, piece.num_rows, most):
+            held.append(part := piece.slice(first, most))
+            rows, size = rows + part.num_rows, size + part.nbytes
+            if (rows >= ROWS or size >= BYTES) and (table := gathered(held)) is not None:
                 yield table
-            held, rows, size = [], 0, 0
+                held, rows, size = [], 0, 0
     if (table := gathered(held)) is not None:
         yield table

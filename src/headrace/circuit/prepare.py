@@ -104,12 +104,12 @@ class Prepared:
     def _discard(self, plan: Any, exchanges: Iterable[tuple[int, ...]]) -> None:
         """Delete what the plan's exchanges wrote: Spark would when its garbage collector next passes by, after minutes
         in which the first contents of large views fill a disk."""
-        with suppress(Py4JError, OSError):  # Spark has ended, or no task has begun
-            written = self.context._jsc.sc().shuffleDriverComponents()
-            for path in exchanges:
+        for path in exchanges:
+            with suppress(Py4JError, OSError, AttributeError):  # Spark has ended, or no task has begun
                 node = plan
                 for child in path:
                     node = node.children().apply(child)
+                written = self.context._jsc.sc().shuffleDriverComponents()
                 written.removeShuffle(node.shuffleDependency().shuffleId(), False)
 
 

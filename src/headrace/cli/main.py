@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -129,7 +130,7 @@ def main() -> None:
     except Exception as failure:
         if os.environ.get("HEADRACE_DEBUG"):
             raise
-        if getattr(failure, "filename", None) == STDOUT:
+        if getattr(failure, "filename", None) is STDOUT:  # itself, and no file of that name
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left for it would fail at the end
         display.error(_of_the_disk(failure) or _fault(failure))
         sys.exit(1)
@@ -137,7 +138,9 @@ def main() -> None:
 
 def _name_stdout() -> None:
     plain = sys.stdout
-    if isinstance(plain, io.TextIOWrapper):
+    if not isinstance(plain, io.TextIOWrapper):
+        return
+    with suppress(OSError, ValueError):  # it is closed, or no file
         raw = _Stdout(plain.fileno(), "wb", closefd=False)
         through = plain.write_through
         sys.stdout = io.TextIOWrapper(

@@ -244,7 +244,8 @@ class Stepper:
                 left -= 1
                 _log.warning(RUNS_AGAIN, name)
             finally:
-                discard(folder)
+                if not plan.same_rdd:  # there is an exchange
+                    discard(folder)
 
     def collect(self, rows: list[Written], folder: Path, result: Result) -> list[tuple[str, str]]:
         """Into ``result``: what a job says it wrote of feeds, and the runs and refused rows in its folder."""

@@ -135,7 +135,7 @@ class _Told:
         except BrokenPipeError:
             raise
         except OSError as refused:
-            if not self._untold:
+            if not self._untold and not ways.get("error"):
                 self._untold = True
                 with suppress(OSError):
                     display.say(f"stdout cannot be written, so not all is told: {refused.strerror}", error=True)
