@@ -6,15 +6,20 @@ Method: what it tells with, beside real files, pipes and terminals.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pty
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
+from headrace.cli import display, main
 from headrace.cli.commands import up
 from headrace.model.definition import Project
 
@@ -95,6 +100,41 @@ def test_an_answer_that_finds_no_room_names_where_it_was_to_go(tmp_path: Path, u
         "  why:   No space left on device",
     ]
     assert len(done.stderr.splitlines()) == 5
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_what_is_told_as_ctrl_c_comes_is_not_told_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: bool
+) -> None:
+    """Wherever in it the interrupt is raised: at each call and return that Python sees while a line is told."""
+    file = tmp_path / "told"
+    with io.TextIOWrapper(file.open("wb", buffering=0 if through else -1), write_through=through) as plain:
+        monkeypatch.setattr(sys, "stdout", plain)
+        main._name_stdout()
+        lines = 0
+        while _interrupted(partial(display.say, str(lines)), at=lines):
+            lines += 1
+        sys.stdout.close()
+    told = file.read_text().splitlines()
+    assert lines > 10 and told[-1] == str(lines)
+    assert len(told) == len({*told}) and {*told} <= {str(line) for line in range(lines + 1)}
+
+
+def _interrupted(work: Callable[[], None], at: int) -> bool:
+    """Whether ``work`` lasts until the event ``at``, at which it is interrupted."""
+    left = iter(range(at + 1))
+
+    def raised(frame: FrameType, event: str, argument: object) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    try:
+        sys.setprofile(raised)
+        work()
+        sys.setprofile(None)
+    except KeyboardInterrupt:  # which has ended the profile
+        return True
+    return False
 
 
 def test_on_a_terminal_what_goes_to_a_file_goes_there_whole(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
 
 import typer
 
@@ -17,9 +16,6 @@ from headrace import __version__
 from headrace.cli import display
 from headrace.cli.help import SectionHelp, VerbHelp
 from headrace.model.errors import HeadraceError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 EPILOG = """
 headrace demo                    # all of it at work on a small shop; no service needed
@@ -141,23 +137,36 @@ def _name_stdout() -> None:
     if not isinstance(plain, io.TextIOWrapper):
         return
     with suppress(OSError, ValueError):  # it is closed, or no file
-        raw = _Stdout(plain.fileno(), "wb", closefd=False)
         through = plain.write_through
-        sys.stdout = io.TextIOWrapper(
-            cast("BinaryIO", raw) if through else io.BufferedWriter(raw), plain.encoding, plain.errors,
-            line_buffering=plain.line_buffering, write_through=through,
+        sys.stdout = _Stdout(
+            os.fdopen(plain.fileno(), "wb", buffering=0 if through else -1, closefd=False),
+            plain.encoding, plain.errors, line_buffering=plain.line_buffering, write_through=through,
         )  # fmt: skip
 
 
-class _Stdout(io.FileIO):
-    """The standard output; what it refuses names it: it need not be on the disk of the project."""
+class _Stdout(io.TextIOWrapper):
+    """The standard output; what it refuses names it: it need not be on the disk of the project.
 
-    def write(self, data: ReadableBuffer) -> int:
-        try:
-            return super().write(data)
-        except OSError as refused:
-            refused.filename = STDOUT
-            raise
+    Text, and not the file below it: Ctrl-C amid Python code there keeps the buffer from hearing what it has written,
+    which is written again at the end.
+    """
+
+    def write(self, text: str) -> int:
+        with _named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _named():
+            super().flush()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except OSError as refused:
+        refused.filename = STDOUT
+        raise
 
 
 def _of_the_disk(failure: Exception) -> HeadraceError | None:
