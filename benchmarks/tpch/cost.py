@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -67,6 +68,7 @@ def main() -> int:
                 for part in parts(rows, table):
                     held.record({table: [(INSERT, part)]})
             appended = time.perf_counter() - began
+            shutil.rmtree(rows)  # the log has them
             busy = processor_seconds()
             built = held.define()
             busy = processor_seconds() - busy

@@ -208,6 +208,53 @@ def test_collecting_deletes_only_what_nothing_needs(kept: Kept) -> None:
     assert contents(kept) == nonzero(both)
 
 
+def test_what_first_contents_replace_goes_at_once(kept: Kept) -> None:
+    """But nothing that was there before, which steps and checkpoints may need."""
+    total = steps(kept, 6)
+    kept.checkpoint()
+    before = kept.paths()[NAME]
+    with kept.filling():
+        while kept.merge():
+            pass
+        assert all(Path(path).exists() for path in before)
+    total.update(steps(kept, 1, after=6))
+    before = [*before, *kept.paths()[NAME]]
+    with kept.filling():
+        total.update(steps(kept, 3, after=7))
+        assert kept.merge()  # old ones with new ones
+        assert all(Path(path).exists() for path in (*before, *kept.paths()[NAME]))
+        kept.runs.clear()
+        total = steps(kept, 5, after=20)
+        inside = kept.paths()[NAME]
+        assert kept.merge() and kept.size[NAME][0] == 1
+        assert not any(Path(path).exists() for path in inside)
+        inside = kept.paths()[NAME]
+        total.update(steps(kept, 5, after=30))
+        assert kept._merge_one(NAME, least=2) and kept.size[NAME][0] == 1
+        assert not any(Path(path).exists() for path in inside)
+    assert contents(kept) == nonzero(total)
+    inside = kept.paths()[NAME]
+    total.update(steps(kept, 5, after=40))
+    assert kept._merge_one(NAME, least=2)
+    assert all(Path(path).exists() for path in inside)
+    assert contents(kept) == nonzero(total)
+
+
+def test_the_disk_keeps_no_space_of_a_file_that_is_gone(kept: Kept) -> None:
+    steps(kept, 6)
+    kept.checkpoint()
+    assert kept.whole(NAME)  # which has opened the six
+    assert mapped(kept.folder, "0.0") > 0
+    kept.collect(kept.checkpoint()).result()
+    assert mapped(kept.folder, "0.0") == 0 == mapped(kept.folder, "(deleted)")
+
+
+def mapped(folder: Path, part: str) -> int:
+    """How many files of a folder this process has mapped, with this in what it says of them."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return len({line for line in maps if str(folder) in line and part in line})
+
+
 def test_a_run_that_a_checkpoint_names_but_is_gone_is_an_error(kept: Kept) -> None:
     steps(kept, 2)
     durable = kept.checkpoint()

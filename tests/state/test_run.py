@@ -13,7 +13,18 @@ import pyarrow as pa
 import pytest
 
 from headrace.model.errors import HeadraceError
-from headrace.state.run import BLOCK, STRETCH, checksums, column, copies, damage, merge, open_run, write_run
+from headrace.state.run import (
+    BLOCK,
+    STRETCH,
+    checksums,
+    column,
+    copies,
+    damage,
+    let_gone_go,
+    merge,
+    open_run,
+    write_run,
+)  # fmt: skip
 
 
 def run(entries: list[tuple[int, int, float | None]]) -> pa.Table:
@@ -66,6 +77,20 @@ def test_a_run_that_is_gone_is_an_error_and_never_empty(tmp_path: Path) -> None:
         open_run(str(tmp_path / "gone.arrow"))
     assert caught.value.code == "state.missing"
     assert "gone.arrow" in caught.value.where
+
+
+def test_a_large_run_that_another_process_has_removed_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.state.run.STRETCH", 1_000)
+    for name, rows in (("small", 3), ("gone", 1_000), ("there", 1_000)):
+        write_run(tmp_path / name, pa.table({"c0": range(rows), "_w": [1] * rows}))
+        open_run(str(tmp_path / name))
+    (tmp_path / "small").unlink()
+    (tmp_path / "gone").unlink()
+    let_gone_go()
+    mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line]
+    assert sorted(line.split(f"{tmp_path}/")[1] for line in mapped) == ["small (deleted)", "there"]
 
 
 @pytest.mark.parametrize("stretch", [20, 100, STRETCH])

@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from headrace.formats.types.arrow import from_arrow, to_arrow
 from headrace.state.phases import WRITE, timed
 from headrace.state.reference import SUFFIX, Reference, write
-from headrace.state.run import write_run
+from headrace.state.run import let_gone_go, write_run
 
 PROPERTY = "headrace.step"
 
@@ -64,6 +64,7 @@ def current() -> Step:
     assert path is not None, "a circuit ran outside a step"
     if path not in _known:
         _known.clear()
+        let_gone_go()
         _known[path] = Step(**orjson.loads(Path(path).read_bytes()))
     return _known[path]
 

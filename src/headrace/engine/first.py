@@ -74,7 +74,8 @@ class Views:
         self.waits = {c.schema.name: names.keys() & c.reads for c in fresh}
 
     def built(self) -> tuple[Bases, dict[str, Failed]]:
-        with SideBySide(self.maintainer.spark, self.maintainer.settings.partitions) as beside:
+        maintainer = self.maintainer
+        with maintainer.kept.filling(), SideBySide(maintainer.spark, maintainer.settings.partitions) as beside:
             self.begin(beside)
             for compiled in self.fresh:
                 self.building.turn(compiled.schema.name)

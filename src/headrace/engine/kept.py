@@ -8,9 +8,9 @@ import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class Kept:
         self._lock = threading.Lock()
         self._large = threading.Lock()  # for who merges what takes memory
         self._synced: dict[str, str] = {}  # path -> checksums of what is on the disk
+        self._unread: set[str] | None = None  # runs that no step has read: as ``filling`` says
         self._coming: set[str] = set()  # merged files that are not live yet: collect() must leave them
         self._needed = threading.Event()
         self._closed = threading.Event()
@@ -81,7 +82,21 @@ class Kept:
                 rows = int(path.stem.rsplit("~", 1)[1])
                 if rows:
                     self.runs.setdefault(name, []).append(Run(str(path), rows, size_of(str(path))))
+                    if self._unread is not None:
+                        self._unread.add(str(path))
         self._needed.set()
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """First contents of views are built: what is added inside is read by nobody yet, and named by no checkpoint.
+        Runs of it that are merged go at once, so that the disk need not hold all of it twice."""
+        with self._lock:
+            self._unread = set()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._unread = None
 
     def heavy(self) -> bool:
         """Whether rows of some arrangement are long."""
@@ -249,12 +264,17 @@ class Kept:
             with self._lock:
                 self._coming.discard(str(path))
             raise
-        run = Run(str(path), table.num_rows, path.stat().st_size)
+        run, gone = Run(str(path), table.num_rows, path.stat().st_size), set[str]()
         with self._lock:
             now = self.runs.get(name, [])
             if now[start:stop] == runs[start:stop]:
                 self.runs[name] = now[:start] + ([run] if run.rows else []) + now[stop:]
+                replaced = {each.path for each in runs[start:stop]}
+                if self._unread is not None and replaced <= self._unread:
+                    self._unread = self._unread - replaced | {run.path}
+                    gone = replaced
             self._coming.discard(str(path))
+        _delete(map(Path, gone), ())
         return run
 
 
@@ -272,6 +292,7 @@ def _delete(files: Iterable[Path], folders: Iterable[Path]) -> None:
     for file in files:
         try:
             file.unlink(missing_ok=True)
+            let_go(str(file))
         except OSError as error:
             wrong = wrong or error
     for folder in folders:

@@ -32,6 +32,7 @@ STRETCH = 32 << 20  # bytes that are merged at a time
 _COPIES = b"copies"  # in a file's footer: the sum of its weights
 
 _open: OrderedDict[str, pa.Table] = OrderedDict()
+_large: set[str] = set()  # of those that are open, or were
 
 
 @timed(WRITE)
@@ -159,14 +160,23 @@ def stored_run(path: str) -> pa.Table:
         return known
     table = reference.rows(path) if is_reference(path) else pa.ipc.open_file(mapped(path)).read_all()
     _open[path] = table
+    if table.nbytes >= STRETCH:
+        _large.add(path)
     while len(_open) > OPEN_RUNS:
         _open.popitem(last=False)
     return table
 
 
 def let_go(path: str) -> None:
-    """Have a run no longer open: what lies behind it is to be removed."""
+    """Have a run no longer open: what lies behind it is to be removed, or the space of its file to be free again."""
     _open.pop(path, None)
+    _large.discard(path)
+
+
+def let_gone_go() -> None:
+    """Large runs that another process has removed: as long as they are open the disk keeps their space."""
+    for path in [path for path in _large if path not in _open or not Path(path).exists()]:
+        let_go(path)
 
 
 def column(table: pa.Table, name: str) -> np.ndarray:
