@@ -51,10 +51,10 @@ class Recorder:
         self.calls.append(("explain", view))
         return {"view": view, "sql": "", "operators": [], "text": "one\ntwo"}
 
-    def query(self, text: str, *bounds: object) -> SimpleNamespace:
+    def query(self, text: str, seconds: float | None, still_wanted: object, limit: int) -> SimpleNamespace:
         self.calls.append(("sql", text))
         rows = pa.table({"n": [1, 2, 3], "d": pa.array([Decimal("1.50"), None, Decimal("-2.00")])})
-        return SimpleNamespace(commit=7, rows=rows, stale={"a": "it has failed"})
+        return SimpleNamespace(commit=7, rows=rows.slice(0, limit), more=True, stale={"a": "it has failed"})
 
     def verify(self, views: list[str] | None, on_progress: verbs.Progress | None = None) -> dict[str, Any]:
         self.calls.append(("verify", views))
@@ -165,7 +165,7 @@ def test_query_results_are_exact_and_bounded(folder: Path) -> None:
         answer, _ = ask(folder, "sql", sql="SELECT 1", limit=2)
     columns = [{"name": "n", "type": "bigint"}, {"name": "d", "type": "decimal(3,2)"}]
     assert answer == {
-        "commit": 7, "columns": columns, "rows": [[1, "1.50"], [2, None]], "total": 3, "stale": {"a": "it has failed"}
+        "commit": 7, "columns": columns, "rows": [[1, "1.50"], [2, None]], "more": True, "stale": {"a": "it has failed"}
     }  # fmt: skip
 
 

@@ -35,12 +35,24 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runni
         yield at_work
 
 
-def ask(shop: Running, text: str = ASKED) -> Found:
-    return shop.pipeline.query(text, None, lambda: True)
+def ask(shop: Running, text: str = ASKED, limit: int | None = None) -> Found:
+    return shop.pipeline.query(text, None, lambda: True, limit)
 
 
 def told(found: Found) -> tuple[int, list[tuple[Any, ...]]]:
     return found.commit, [tuple(row.values()) for row in found.rows.to_pylist()]
+
+
+def test_of_very_many_rows_no_more_are_made_than_are_wanted(shop: Running) -> None:
+    tables = ", ".join(f"orders o{i}" for i in range(24))
+    found = ask(shop, f"SELECT 1 AS one FROM {tables}", limit=3)
+    assert (found.rows.to_pylist(), found.more) == ([{"one": 1}] * 3, True)
+    answers = [ask(shop, "SELECT id FROM orders ORDER BY id DESC", limit) for limit in (0, 2, 3, None)]
+    ids = [[row["id"] for row in answer.rows.to_pylist()] for answer in answers]
+    assert (ids, [answer.more for answer in answers]) == (
+        [[], [3, 2], [3, 2, 1], [3, 2, 1]],
+        [True, True, False, False],
+    )
 
 
 def test_the_commit_that_is_named_is_the_one_that_the_rows_are_of(shop: Running) -> None:

@@ -12,8 +12,8 @@ from headrace.model.errors import HeadraceError
 
 
 def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """``{"commit", "columns", "rows", "total", "stale"}``; ``limit`` bounds the rows that are sent, ``total`` counts
-    them all; ``stale``: why a view that was read stays behind the commit, by its name.
+    """``{"commit", "columns", "rows", "more", "stale"}``; ``limit`` bounds the rows that are made and sent, ``more``
+    says whether there are others; ``stale``: why a view that was read stays behind the commit, by its name.
 
     ``seconds``: how long it may take; it ends, too, when who asked has left. Raises ``query.size`` for rows to send
     of more than ``bytes``.
@@ -31,7 +31,9 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
         raise HeadraceError("sql.syntax", "there is no SQL text", next='headrace sql "SELECT ..."')
     progress({"text": "running the query"})
     try:
-        found = running.pipeline.query(text, None if seconds is None else float(seconds), still_wanted)
+        found = running.pipeline.query(
+            text, None if seconds is None else float(seconds), still_wanted, None if limit is None else int(limit)
+        )
     except HeadraceError as error:
         if error.next or not error.code.startswith("sql."):
             raise
@@ -39,7 +41,7 @@ def run(running: Running, arguments: Mapping[str, Any], progress: Progress) -> d
         raise HeadraceError(error.code, error.what, where=error.where, why=error.why, next=hint) from error
     from headrace.formats.json_tables import table_json  # loads pyarrow: not for the client's side of the socket
 
-    sent, most = found.rows if limit is None else found.rows.slice(0, int(limit)), arguments.get("bytes")
-    if most is not None and sent.nbytes > most:
+    most = arguments.get("bytes")
+    if most is not None and found.rows.nbytes > most:
         raise bounds.size(most)
-    return {"commit": found.commit, **table_json(sent), "total": found.rows.num_rows, "stale": dict(found.stale)}
+    return {"commit": found.commit, **table_json(found.rows), "more": found.more, "stale": dict(found.stale)}

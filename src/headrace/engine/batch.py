@@ -239,9 +239,10 @@ class Batch:
         made = canonical(self.catalyst, plan, for_batch=True, collations=named_in(sql))
         return executed(self.catalyst, made)
 
-    def run(self, sql: str) -> pa.Table:
-        """A query in canonical form, by Spark batch."""
-        return self.rows(self.frame(sql))
+    def run(self, sql: str, most: int | None = None) -> pa.Table:
+        """A query in canonical form, by Spark batch; of its rows at most so many, the others need not be made."""
+        frame = self.frame(sql)
+        return self.rows(frame if most is None else frame.limit(most))
 
     def contents(self, view: str) -> pa.Table:
         """The rows of a view that has been defined."""

@@ -327,9 +327,11 @@ class Pipeline:
         """The rows of one SELECT over tables and views, all at the present frontier; see ``query``."""
         return query(self, text).rows
 
-    def query(self, text: str, seconds: float | None, still_wanted: Callable[[], bool]) -> Found:
-        """The same with its commit; see ``query``."""
-        return query(self, text, seconds, still_wanted)
+    def query(
+        self, text: str, seconds: float | None, still_wanted: Callable[[], bool], limit: int | None
+    ) -> Found:  # fmt: skip
+        """The same with its commit, at most ``limit`` rows; see ``query``."""
+        return query(self, text, seconds, still_wanted, limit)
 
     def recompute(self, view: str, commit: int, on_progress: Progress) -> recompute.Recomputed:
         """A view as of a commit that nothing published tells of, by its query over the log up to there."""

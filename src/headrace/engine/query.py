@@ -25,17 +25,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``stale``: why a view that was read stays behind the commit, by its name."""
+    """``more``: whether there are rows beyond; ``stale``: why a view that was read stays behind the commit, by its
+    name."""
 
     commit: int
     rows: pa.Table
+    more: bool
     stale: Mapping[str, str]
 
 
 def query(
-    pipeline: Pipeline, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True
-) -> Found:
-    """What it gives, all of one commit. One runs at once. See ``bounds.within`` and ``bounded``.
+    pipeline: Pipeline, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True,
+    limit: int | None = None,
+) -> Found:  # fmt: skip
+    """What it gives, all of one commit, at most ``limit`` rows. One runs at once. See ``bounds.within`` and
+    ``bounded``.
 
     Raises what is wrong with it: sql.syntax, sql.refused, sql.unknown_relation, query.bounds, query.timeout, ...
     """
@@ -72,7 +76,8 @@ def query(
                     else:
                         frame = kept_rows(batch.spark, files[name], columns)
                     batch.register(name, frame, columns)
-                return Found(commit, batch.run(text), stale)
+                rows = batch.run(text, None if limit is None else limit + 1)
+                return Found(commit, rows.slice(0, limit), limit is not None and rows.num_rows > limit, stale)
         except HeadraceError:
             raise
         except Exception as error:

@@ -215,7 +215,7 @@ def _by_spark(project: Served, question: Asked, limits: Limits) -> dict[str, Any
         "commit": found["commit"],
         "columns": [{**column, "name": name} for column, name in zip(found["columns"], names, strict=True)],
         "rows": [dict(zip(names, row, strict=True)) for row in found["rows"]],
-        "more": found["total"] > limits.rows,
+        "more": found["more"],
         "stale": found["stale"],
     }
 

@@ -88,11 +88,8 @@ def run(
         display.emit(answer)
         return
     display.table(answer["columns"], answer["rows"])
-    shown, total = len(answer["rows"]), answer.get("total")
-    if answer.get("more") or (total or 0) > shown:
-        display.say(f"\n{shown:,} {f'of {total:,} ' if total else ''}rows (--limit shows more)")
-    else:
-        display.say(f"\n{display.counted(shown, 'row')}")
+    counted = display.counted(len(answer["rows"]), "row")
+    display.say(f"\n{counted}{' (--limit shows more)' if answer['more'] else ''}")
     display.behind(answer["stale"])
 
 
@@ -115,7 +112,7 @@ def _by_spark(
 
 
 def _by_duckdb(path: Path, text: str, limit: int | None, at: str | None, seconds: float | None) -> dict[str, Any]:
-    """The same from what is published: rows beyond the limit are not counted, ``more`` says that there are some."""
+    """The same from what is published."""
     from headrace.catalog.project import survey
     from headrace.formats.json_tables import table_json
     from headrace.model.bounds import within
