@@ -52,6 +52,28 @@ def _refresh(share: float, spark: float | None = None, duckdb: float | None = No
     )
 
 
+def _at_scale(scale: int, memory: str) -> Workload:
+    """TPC-H where memory does not hold the rows."""
+    sized = ("--scale", str(scale), "--shares", "0.001", "--steps", "3", "--memory", memory)
+    load, state = {"benchmark": "tpch load"}, {"benchmark": "tpch state"}
+    return Workload(
+        f"tpch-{scale}",
+        f"TPC-H at scale {scale}, all 22 views in one pipeline",
+        ("benchmarks.tpch.cost", *sized, "--mapped", "--rounds", "1", "3"),
+        None,
+        (
+            Figure("rows of the tables", "rows", "", load),
+            Figure("defining the views over filled tables", "define_s", "s", load),
+            Figure("the same by Spark batch, cold", "spark_cold_s", "s", load),
+            *_refresh(0.001, duckdb=1),
+            Figure("state", "state_bytes", "bytes", state),
+            Figure("peak memory of all processes", "peak_mib", "MiB", state),
+            Figure("views that differ from Spark batch", "wrong", "", state, most=0),
+        ),
+        note="Spark computes all of it once, cold; at scale 1 the best of three rounds counts, and of DuckDB here too.",
+    )
+
+
 BULK, NEXMARK, CHAINED = ({"benchmark": name} for name in ("bulk", "nexmark ratio", "chained ratio"))
 RACED = (
     "Medians, events a second, and how many times ours is. Flink, Pathway and DBSP read CSV, ours and Spark Parquet;"
@@ -153,36 +175,8 @@ WORKLOADS = (
         note="What the state is, and what else would keep less of it: [0024](../decisions/0024-what-state-takes.md).",
         rounds=5,
     ),
-    Workload(
-        "tpch-3",
-        "TPC-H at scale 3, all 22 views in one pipeline",
-        (
-            "benchmarks.tpch.cost",
-            "--scale",
-            "3",
-            "--shares",
-            "0.001",
-            "--steps",
-            "3",
-            "--memory",
-            "5g",
-            "--mapped",
-            "--rounds",
-            "1",
-            "3",
-        ),
-        None,
-        (
-            Figure("rows of the tables", "rows", "", {"benchmark": "tpch load"}),
-            Figure("defining the views over filled tables", "define_s", "s", {"benchmark": "tpch load"}),
-            Figure("the same by Spark batch, cold", "spark_cold_s", "s", {"benchmark": "tpch load"}),
-            *_refresh(0.001, duckdb=1),
-            Figure("state", "state_bytes", "bytes", {"benchmark": "tpch state"}),
-            Figure("peak memory of all processes", "peak_mib", "MiB", {"benchmark": "tpch state"}),
-            Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "tpch state"}, most=0),
-        ),
-        note="Spark computes all of it once, cold; at scale 1 the best of three rounds counts, and of DuckDB here too.",
-    ),
+    _at_scale(3, "5g"),
+    _at_scale(10, "6g"),
     Workload(
         "ctr",
         "Click-through rates of 1,000,000 events, from files to the last change",
