@@ -85,10 +85,14 @@ def test_with_once_it_says_that_it_will_end_and_why_something_failed_only_at_the
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_answer_that_finds_no_room_names_where_it_was_to_go(tmp_path: Path, unbuffered: str) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])  # with ASCII, help is written past what encodes it
+@pytest.mark.parametrize("verb", ["version", "--help"])
+def test_an_answer_that_finds_no_room_names_where_it_was_to_go(
+    tmp_path: Path, unbuffered: str, encoding: str, verb: str
+) -> None:
     """And no disk of the project; nor does Python tell it again at its end."""
-    command = [sys.executable, "-c", "from headrace.cli.main import main; main()", "version"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-c", "from headrace.cli.main import main; main()", verb]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONIOENCODING": encoding}
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, env=environment, cwd=tmp_path, text=True, check=False
@@ -116,7 +120,7 @@ def test_what_is_told_as_ctrl_c_comes_is_not_told_twice(
             lines += 1
         sys.stdout.close()
     told = file.read_text().splitlines()
-    assert lines > 10 and told[-1] == str(lines)
+    assert lines >= 10 and told[-1] == str(lines)
     assert len(told) == len({*told}) and {*told} <= {str(line) for line in range(lines + 1)}
 
 

@@ -47,12 +47,19 @@ def test_of_very_many_rows_no_more_are_made_than_are_wanted(shop: Running) -> No
     tables = ", ".join(f"orders o{i}" for i in range(24))
     found = ask(shop, f"SELECT 1 AS one FROM {tables}", limit=3)
     assert (found.rows.to_pylist(), found.more) == ([{"one": 1}] * 3, True)
-    answers = [ask(shop, "SELECT id FROM orders ORDER BY id DESC", limit) for limit in (0, 2, 3, None)]
+    limits = (0, 2, 3, 3_000_000_000, None)
+    answers = [ask(shop, "SELECT id FROM orders ORDER BY id DESC", limit) for limit in limits]
     ids = [[row["id"] for row in answer.rows.to_pylist()] for answer in answers]
-    assert (ids, [answer.more for answer in answers]) == (
-        [[], [3, 2], [3, 2, 1], [3, 2, 1]],
-        [True, True, False, False],
-    )
+    assert ids == [[], [3, 2], [3, 2, 1], [3, 2, 1], [3, 2, 1]]
+    assert [answer.more for answer in answers] == [True, True, False, False, False]
+
+
+def test_of_rows_that_tie_the_same_come_first_whatever_the_limit(shop: Running) -> None:
+    tied = "SELECT -id AS id, customer FROM orders ORDER BY customer"
+    for limit in (1, 2, 3):
+        assert [row["id"] for row in ask(shop, tied, limit).rows.to_pylist()] == [-2, -1, -3][:limit]
+    without_order = ask(shop, "SELECT map(id, amount) AS m, customer FROM orders ORDER BY customer", 2)
+    assert (without_order.rows.num_rows, without_order.more) == (2, True)
 
 
 def test_the_commit_that_is_named_is_the_one_that_the_rows_are_of(shop: Running) -> None:

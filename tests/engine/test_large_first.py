@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,32 @@ def test_first_contents_beyond_a_task_are_those_of_one(project: Running, monkeyp
     project.verify()
     project.push({"orders": {"delete": [[5]], "insert": [[9_000, 3, "17.00"]]}})
     project.step()
+    project.verify()
+
+
+def test_what_is_merged_meanwhile_is_on_the_disk_once(project: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, written, left = project.pipeline.maintainer.kept, list[Path](), list[Path]()
+    add, filling = kept.add, kept.filling
+
+    def noted(files: Iterable[Path]) -> None:
+        written.extend(given := [path for path in files if not path.name.startswith(TABLE)])
+        add(given)
+
+    @contextmanager
+    def until_merged() -> Iterator[None]:
+        with filling():
+            monkeypatch.setattr(kept, "add", noted)  # tables are there, and views to be made
+            yield
+            while kept.merge():
+                pass
+            left.extend(path for path in written if path.exists())
+
+    monkeypatch.setattr(kept, "filling", until_merged)
+    backfill = project.pipeline.maintainer.backfill
+    backfill.settings = replace(backfill.settings, step_rows=100)
+    project.define(VIEWS)
+    live = {path for paths in kept.paths().values() for path in paths}
+    assert {str(path) for path in left} <= live and len(written) >= len(left) + 32
     project.verify()
 
 

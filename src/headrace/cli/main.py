@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
 
 import typer
 
@@ -17,6 +18,7 @@ from headrace.cli import display
 from headrace.cli.help import SectionHelp, VerbHelp
 from headrace.model.errors import HeadraceError
 
+T = TypeVar("T")
 EPILOG = """
 headrace demo                    # all of it at work on a small shop; no service needed
 headrace init shop && cd shop    # a project that works as it is
@@ -132,41 +134,40 @@ def main() -> None:
         sys.exit(1)
 
 
+def _named(write: Callable[..., T]) -> Callable[..., T]:
+    """The same, whose errors name the standard output: it need not be on the disk of the project."""
+
+    def named(*given: Any) -> T:
+        try:
+            return write(*given)
+        except OSError as refused:
+            refused.filename = STDOUT
+            raise
+
+    return named
+
+
+class _Buffered(io.BufferedWriter):
+    # Not the file below it: Ctrl-C amid Python code there keeps the buffer from hearing what it has written, which is
+    # written again at the end.
+    write, flush = _named(io.BufferedWriter.write), _named(io.BufferedWriter.flush)
+
+
+class _Unbuffered(io.FileIO):
+    write = _named(io.FileIO.write)
+
+
 def _name_stdout() -> None:
     plain = sys.stdout
     if not isinstance(plain, io.TextIOWrapper):
         return
     with suppress(OSError, ValueError):  # it is closed, or no file
-        through = plain.write_through
-        sys.stdout = _Stdout(
-            os.fdopen(plain.fileno(), "wb", buffering=0 if through else -1, closefd=False),
-            plain.encoding, plain.errors, line_buffering=plain.line_buffering, write_through=through,
+        through, file = plain.write_through, plain.fileno()
+        named = _Unbuffered(file, "wb", closefd=False) if through else _Buffered(io.FileIO(file, "wb", closefd=False))
+        sys.stdout = io.TextIOWrapper(
+            cast("BinaryIO", named), plain.encoding, plain.errors,
+            line_buffering=plain.line_buffering, write_through=through,
         )  # fmt: skip
-
-
-class _Stdout(io.TextIOWrapper):
-    """The standard output; what it refuses names it: it need not be on the disk of the project.
-
-    Text, and not the file below it: Ctrl-C amid Python code there keeps the buffer from hearing what it has written,
-    which is written again at the end.
-    """
-
-    def write(self, text: str) -> int:
-        with _named():
-            return super().write(text)
-
-    def flush(self) -> None:
-        with _named():
-            super().flush()
-
-
-@contextmanager
-def _named() -> Iterator[None]:
-    try:
-        yield
-    except OSError as refused:
-        refused.filename = STDOUT
-        raise
 
 
 def _of_the_disk(failure: Exception) -> HeadraceError | None:

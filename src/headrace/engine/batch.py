@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,10 @@ from headrace.formats import recorded
 from headrace.formats.types.arrow import quote, to_arrow
 from headrace.log.read import FrameRef, LogReader
 from headrace.model.delivery import WEIGHT
+from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
-from headrace.sql.canonical import canonical, executed, optimized
+from headrace.sql.canonical import canonical, executed, is_ordered, optimized
 from headrace.sql.catalyst import Catalyst, type_text
 from headrace.sql.collated import named_in
 from headrace.sql.map_keys import entries
@@ -234,15 +235,23 @@ class Batch:
         given = to_hand_over(frame.toDF(*[c.name for c in columns]), named)
         taken_back(given.mapInArrow(opaque, text), named).createOrReplaceTempView(quote(name))
 
-    def frame(self, sql: str) -> DataFrame:
-        plan = optimized(self.catalyst, self.spark.sql(sql), self.present)
-        made = canonical(self.catalyst, plan, for_batch=True, collations=named_in(sql))
-        return executed(self.catalyst, made)
+    def frame(self, sql: str, most: int | None = None) -> DataFrame:
+        """A query in canonical form; of its rows the first so many, where it orders them in the canonical order."""
+        given = self.spark.sql(sql)
+        plan = optimized(self.catalyst, given, self.present)
+        if most is None:
+            return self._executed(plan, sql)
+        if is_ordered(self.catalyst, plan):
+            with suppress(HeadraceError):  # a column has no order: of rows that tie some come
+                return self._executed(optimized(self.catalyst, given.limit(most), self.present), sql)
+        return self._executed(plan, sql).limit(most)
+
+    def _executed(self, plan: Any, sql: str) -> DataFrame:
+        return executed(self.catalyst, canonical(self.catalyst, plan, for_batch=True, collations=named_in(sql)))
 
     def run(self, sql: str, most: int | None = None) -> pa.Table:
-        """A query in canonical form, by Spark batch; of its rows at most so many, the others need not be made."""
-        frame = self.frame(sql)
-        return self.rows(frame if most is None else frame.limit(most))
+        """A query by Spark batch; others than the first ``most`` of its rows need not be made."""
+        return self.rows(self.frame(sql, most))
 
     def contents(self, view: str) -> pa.Table:
         """The rows of a view that has been defined."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from headrace.engine.pipeline import Pipeline
 
 
+LIMIT_MAX = 1 << 30  # of Spark's, where an offset is still to be added
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """``more``: whether there are rows beyond; ``stale``: why a view that was read stays behind the commit, by its
@@ -76,7 +79,7 @@ def query(
                     else:
                         frame = kept_rows(batch.spark, files[name], columns)
                     batch.register(name, frame, columns)
-                rows = batch.run(text, None if limit is None else limit + 1)
+                rows = batch.run(text, limit + 1 if limit is not None and limit < LIMIT_MAX else None)
                 return Found(commit, rows.slice(0, limit), limit is not None and rows.num_rows > limit, stale)
         except HeadraceError:
             raise

@@ -80,6 +80,13 @@ def optimized(catalyst: Catalyst, frame: DataFrame, present: Present | None = No
     return execute(catalyst, guarded)._jdf.queryExecution().optimizedPlan()
 
 
+def is_ordered(catalyst: Catalyst, optimized_plan: Any) -> bool:
+    """Whether a query says in which order its rows come."""
+    while class_name(optimized_plan) in (*_PASSING, *_EVALUATING):
+        optimized_plan = optimized_plan.child()
+    return class_name(optimized_plan) == "Sort"
+
+
 class _Canonical:
     def __init__(self, catalyst: Catalyst, for_batch: bool) -> None:
         self.catalyst, self.for_batch = catalyst, for_batch

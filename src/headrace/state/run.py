@@ -175,8 +175,9 @@ def let_go(path: str) -> None:
 
 def let_gone_go() -> None:
     """Large runs that another process has removed: as long as they are open the disk keeps their space."""
-    for path in [path for path in _large if path not in _open or not Path(path).exists()]:
-        let_go(path)
+    for path in list(_large):
+        if path not in _open or not Path(path).exists():
+            let_go(path)
 
 
 def column(table: pa.Table, name: str) -> np.ndarray:
