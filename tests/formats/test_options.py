@@ -62,6 +62,10 @@ def test_key_like_nothing_lists_what_there_is() -> None:
     assert refusal({"zzz": 1, "tables": {}}).next == "known keys: inner, mode, password, port, several, tables"
 
 
+def test_keys_are_listed_once_where_one_is_missing_too() -> None:
+    assert refusal({"zzz": 1}).next == "keys: tables (required), inner, mode, password, port, several"
+
+
 def test_missing_and_mistyped_values_are_all_named() -> None:
     error = refusal({"port": "seventy", "mode": "slow", "prot": 2})
     assert error.code == "config.invalid"

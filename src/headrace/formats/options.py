@@ -42,7 +42,8 @@ def validate(model: type[_Model], options: Mapping[str, Any], where: str = "") -
         code, what, why = "config.unknown_key", "; ".join(problems), "nothing reads it" if len(problems) == 1 else ""
     else:
         code, what = "config.invalid", "; ".join(problems)
-        hints += examples or [_known(model)]
+        keys = _listed(sorted(field.alias or name for name, field in model.model_fields.items()))
+        hints = [*hints, *examples] if examples else [*(hint for hint in hints if hint != keys), _known(model)]
     raise HeadraceError(code, what, where=where, why=why, next="; ".join(dict.fromkeys(hints)))
 
 
@@ -104,7 +105,11 @@ def _path(location: tuple[Any, ...]) -> str:
 
 def _hint(path: tuple[Any, ...], known: list[str]) -> str:
     near = difflib.get_close_matches(str(path[-1]), known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+    return f"did you mean '{near[0]}'?" if near else _listed(known)
+
+
+def _listed(known: list[str]) -> str:
+    return f"known keys: {', '.join(known)}"
 
 
 def _example(model: type[BaseModel], location: tuple[Any, ...]) -> Iterator[str]:
