@@ -144,6 +144,13 @@ def test_merging_in_the_background_while_steps_add(kept: Kept) -> None:
     assert contents(kept) == nonzero(total)
 
 
+def test_too_few_runs_to_merge_are_not_opened(kept: Kept) -> None:
+    steps(kept, 3)
+    opened = set(runs._open)
+    assert not kept.merge()
+    assert set(runs._open) == opened
+
+
 def test_a_task_that_ran_twice_counts_once(kept: Kept) -> None:
     first = written(kept.folder, 1, [(1, 1)], attempt=3)
     again = written(kept.folder, 1, [(1, 1)], attempt=4)

@@ -205,8 +205,11 @@ class Kept:
         """Merge the newest runs of an arrangement once there are ``least`` of them to merge."""
         with self._lock:
             runs = list(self.runs.get(name, []))
-        wanted = least if len(runs) < 2 or is_sorted(runs[-1].path) else UNSORTED_RUNS
-        if len(runs) - mergeable(runs, self.merge_bytes) < wanted:
+        ready = len(runs) - mergeable(runs, self.merge_bytes)
+        if ready < min(least, UNSORTED_RUNS):
+            return False  # mostly so, and no file has been opened
+        wanted = least if is_sorted(runs[-1].path) else UNSORTED_RUNS
+        if ready < wanted:
             return False
         in_memory = [replace(run, size=size_merged(run.path)) for run in runs]
         start = mergeable(in_memory, self.merge_bytes)
