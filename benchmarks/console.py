@@ -25,6 +25,7 @@ import yaml
 
 from benchmarks.bench import report
 from benchmarks.browser import Measured, chromium, program
+from benchmarks.workload import UNAVAILABLE
 
 TABLES = 12
 ROUNDS = 3
@@ -39,7 +40,7 @@ def main() -> int:
     browser = program()
     if browser is None:
         sys.stderr.write("there is no Chromium: apt-get install chromium\n")
-        return 1
+        return UNAVAILABLE
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         _make(project, chosen.views)

@@ -5,8 +5,8 @@ python -m benchmarks.report [--only latency many] [--rounds N] [--quick] [--page
 A line of the results is a run: its command, commit, date and the JSON lines of its rounds; of each workload the run
 that counts is kept. ``--rounds`` is how often each program runs, in place of what its workload says.
 ``--quick`` runs small sizes in a few minutes, tells how many seconds they took, and leaves page and results alone;
-``--page`` writes the page from what there is and runs nothing. The exit status is 1 when a program ended with another
-than 0.
+``--page`` writes the page from what there is and runs nothing. A program that lacks what it measures with, such as a
+browser, is left out and told. The exit status is 1 when one ended with another than 0, and the last line names it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import Run, command, draw, newest, page
-from benchmarks.workload import Workload
+from benchmarks.workload import UNAVAILABLE, Workload
 from benchmarks.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,19 +42,28 @@ def main() -> int:
     wanted = [w for w in WORKLOADS if w.name in (chosen.only or [w.name]) and not chosen.page]
     if chosen.quick:
         wanted = [w for w in wanted if w.small is not None]
-    runs, status, began = kept(chosen.results), 0, time.monotonic()
+    runs, began = kept(chosen.results), time.monotonic()
+    failed, left_out = list[str](), list[str]()
     for workload in wanted:
         small = workload.small if chosen.quick else None
         run = measured(workload, small, chosen.rounds or (1 if chosen.quick else workload.rounds))
-        status |= run.exit != 0
+        if run.exit == UNAVAILABLE:
+            left_out.append(workload.name)
+            continue
+        if run.exit != 0:
+            failed.append(workload.name)
         if not chosen.quick:
             runs = list(newest([*runs, run]).values())
             chosen.results.write_text("".join(json.dumps(asdict(each)) + "\n" for each in runs), encoding="utf-8")
+    if left_out:
+        sys.stdout.write(f"left out, as what they need is not here: {', '.join(left_out)}\n")
     if chosen.quick:
         sys.stdout.write(f"bench-quick: {time.monotonic() - began:.0f} s\n")
     else:
         PAGE.write_text(page(runs, draw(runs, PAGE.with_suffix(""))), encoding="utf-8")
-    return status
+    if failed:
+        sys.stdout.write(f"failed: {', '.join(failed)}\n")
+    return 1 if failed else 0
 
 
 def measured(workload: Workload, arguments: Sequence[str] | None, rounds: int = 1) -> Run:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+UNAVAILABLE = 69  # sysexits.h: a program ends with it where what it measures with is not on the machine
+
 
 @dataclass(frozen=True)
 class Figure:
