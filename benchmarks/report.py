@@ -6,7 +6,7 @@ A line of the results is a run: its command, commit, date and the JSON lines of 
 that counts is kept. ``--rounds`` is how often each program runs, in place of what its workload says.
 ``--quick`` runs small sizes in a few minutes, tells how many seconds they took, and leaves page and results alone;
 ``--page`` writes the page from what there is and runs nothing. A program that lacks what it measures with, such as a
-browser, is left out and told. The exit status is 1 when one ended with another than 0, and the last line names it.
+browser, is left out and told. The exit status is 1 when one ended with another than 0, which is named in the end.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def main() -> int:
             chosen.results.write_text("".join(json.dumps(asdict(each)) + "\n" for each in runs), encoding="utf-8")
     if left_out:
         sys.stdout.write(f"left out, as what they need is not here: {', '.join(left_out)}\n")
+    if failed:
+        sys.stdout.write(f"failed: {', '.join(failed)}\n")
     if chosen.quick:
         sys.stdout.write(f"bench-quick: {time.monotonic() - began:.0f} s\n")
     else:
         PAGE.write_text(page(runs, draw(runs, PAGE.with_suffix(""))), encoding="utf-8")
-    if failed:
-        sys.stdout.write(f"failed: {', '.join(failed)}\n")
     return 1 if failed else 0
 
 

@@ -201,7 +201,7 @@ def test_a_quick_look_runs_the_small_sizes_and_tells_how_long_it_took(
     monkeypatch.setattr(sys, "argv", ["report", "--quick", "--results", str(results)])
     assert report.main() == 1  # as one of them failed
     *lines, last = capsys.readouterr().out.splitlines()
-    assert lines == ["python -m said 10", '{"events": 10}', "python -m broken"]
+    assert lines == ["python -m said 10", '{"events": 10}', "python -m broken", "failed: broken"]
     assert re.fullmatch(r"bench-quick: \d+ s", last)
     assert not results.exists() and not written.exists()
     assert sum(workload.small is not None for workload in WORKLOADS) > 10
