@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from headrace.circuit.operators.recursion import LEVELS
 from headrace.engine.archive import place
 from headrace.engine.bridge import remember_names
 from headrace.engine.lost import quiet
+from headrace.engine.scratch import folder, sockets
 from headrace.engine.standard_error import without_noise
 from headrace.model.definition import Settings
 
@@ -92,7 +94,7 @@ def java_options(*, brief: bool = False) -> str:
     """Options of the driver's JVM; ``HEADRACE_JAVA_OPTIONS`` takes the place of the product's own."""
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     ours = f"{JAVA_OPTIONS} {QUICK if brief else OPTIMIZING}"
-    options = f"{os.environ.get('HEADRACE_JAVA_OPTIONS', ours)} {quiet}"
+    options = f"{shlex.quote(f'-Djava.io.tmpdir={folder()}')} {os.environ.get('HEADRACE_JAVA_OPTIONS', ours)} {quiet}"
     writing = os.environ.get("HEADRACE_JAVA_ARCHIVE")
     if writing:
         return f"{options} -XX:ArchiveClassesAtExit={writing}"
@@ -189,6 +191,7 @@ def open_session(settings: Settings, *, brief: bool = False, yielding: bool = Fa
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName("headrace")
     conf.setAll([*PINNED.items(), *local.items(), *freed(settings).items(), *project_settings(settings).items()])
     conf.set("spark.driver.memory", settings.driver_memory)
+    conf.set("spark.python.unix.domain.socket.dir", str(sockets(folder())))
     conf.set("spark.driver.extraJavaOptions", java_options(brief=brief))
     builder = SparkSession.builder.config(conf=conf)
     if SparkSession.getActiveSession() is not None:
