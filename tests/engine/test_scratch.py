@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from headrace.engine.scratch import OWNER, sockets
+import pytest
+
+from headrace.engine.scratch import OWNER, folder, sockets
 
 HOLDS = """
 import sys
@@ -46,6 +50,17 @@ def test_it_goes_with_its_process_and_that_of_a_killed_one_with_the_next(tmp_pat
         process.communicate(timeout=30)
         assert process.returncode == 0
     assert [entry.name for entry in tmp_path.iterdir()] == ["hr-tower"]
+
+
+def test_nothing_is_left_where_it_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        folder.__wrapped__()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_paths_of_sockets_are_no_longer_than_a_system_takes(tmp_path: Path) -> None:

@@ -27,9 +27,13 @@ def folder() -> Path:
     """The folder of this process, made at the first call; those of processes that were killed are removed then."""
     _sweep(Path(tempfile.gettempdir()))
     new = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
-    (new / OWNER).write_text(f"{os.getpid()}\n")
-    fcntl.flock(os.open(new, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX)  # as long as the process is there
-    made = new.rename(new.with_name(new.name.removeprefix(".")))  # others see it locked, or not at all
+    try:
+        (new / OWNER).write_text(f"{os.getpid()}\n")
+        fcntl.flock(os.open(new, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX)  # as long as the process is there
+        made = new.rename(new.with_name(new.name.removeprefix(".")))  # others see it locked, or not at all
+    except OSError:  # a full disk
+        shutil.rmtree(new, ignore_errors=True)
+        raise
     atexit.register(_remove, made, os.getpid())
     return made
 
