@@ -16,6 +16,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.circuit.clocked import spark_job
 from headrace.circuit.task import PROPERTY
@@ -40,9 +41,15 @@ def starting_workers(spark: SparkSession, tasks: int) -> Iterator[None]:
 
     def start() -> None:
         with suppress(Py4JError, OSError):  # the first step will tell
-            frame = spark.range(0, tasks, 1, tasks).mapInArrow(lambda batches: batches, "id bigint")
+            in_session(spark)
+            numbers = StructType([StructField("id", LongType(), nullable=False)])  # a text would have to be parsed
+            frame = spark.range(0, tasks, 1, tasks).mapInArrow(lambda batches: batches, numbers)
+            plan: Any = frame._jdf.queryExecution().executedPlan()
+            compiled = plan.children().apply(
+                0
+            )  # the range, for which Java is written and compiled: a second, when cold
             # As plans run here: the workers of Spark's own ``collect`` have another environment.
-            frame._jdf.queryExecution().executedPlan().executeCollect()
+            plan.withNewChildren(compiled.children()).executeCollect()
 
     thread = threading.Thread(target=start, name="headrace-workers", daemon=True)
     thread.start()
