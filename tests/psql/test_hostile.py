@@ -301,13 +301,13 @@ def test_a_long_text_is_read_in_the_time_of_its_length(served: PostgresServer) -
         "select x from " + "(unnest(" * 10_000,
         "select 1 = any ('{" + "1," * 50_000 + "2}')",
     ):
-        began = time.monotonic()
+        began = time.thread_time()
         with contextlib.suppress(HeadraceError):
             for statement in lexer.split(text):
                 rewritten(statement, {}, (), "shop")
         with contextlib.suppress(HeadraceError):
             statements.read(lexer.split("COPY (" + text)[0])
-        assert time.monotonic() - began < 5, text[:20]
+        assert time.thread_time() - began < 5, text[:20]
     nested = "SELECT " + "(" * 2_000 + "1" + ")" * 2_000
     answer = sent(served, BEGIN, Query(query_string=nested).to_wire(), until=b"sql.syntax")
     assert b"expression depth" in answer

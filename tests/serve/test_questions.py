@@ -289,9 +289,8 @@ def test_time_and_memory_have_a_hard_end_that_takes_nobody_along(tmp_path: Path)
     def watch() -> None:
         while not over.wait(0.01):
             with suppress(psutil.Error):  # each of them may end at any moment
-                (answering,) = [each for each in psutil.Process().children() if _asks(each)]
-                for each in answering.children():
-                    sizes.append(each.memory_info().rss)
+                for answering in filter(_asks, psutil.Process().children()):  # it may not have begun yet
+                    sizes.extend(each.memory_info().rss for each in answering.children())
 
     beside = [threading.Thread(target=work) for work in (others, watch)]
     try:
