@@ -9,8 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
-from headrace.circuit.handed import handed_type, taken_back, to_hand_over
+from headrace.circuit.handed import handed_schema, handed_type, taken_back, to_hand_over
 
 CASES: list[tuple[str, str, Any]] = [
     ("interval '3' day", "interval day", timedelta(days=3)),
@@ -41,8 +42,19 @@ def test_values_go_over_and_come_back(spark: Any) -> None:
     over = to_hand_over(given, columns)
     (row,) = over.toArrow().to_pylist()
     assert list(row.values()) == [value for _, _, value in CASES]
-    through = over.mapInArrow(lambda batches: batches, ", ".join(f"{n} {handed_type(t)}" for n, t in columns))
+    through = over.mapInArrow(lambda batches: batches, handed_schema(columns))
     back = taken_back(through, columns)
     assert [kind.dataType.simpleString() for kind in back.schema] == [t for _, t in columns]
     texts = [f"CAST({n} AS string) AS {n}" for n, _ in columns]
     assert back.selectExpr(*texts).collect() == given.selectExpr(*texts).collect()
+
+
+@pytest.mark.spark
+def test_their_types_are_those_that_spark_reads_from_a_text(spark: Any) -> None:
+    plain = ["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date",
+             "timestamp", "timestamp_ntz", "decimal(38,18)", "void", "array<decimal(5,2)>", "map<int,array<date>>",
+             "struct<`a b`:timestamp,c:struct<d:float>>"]  # fmt: skip
+    columns = [(f"x {i}", text) for i, text in enumerate([*plain, *(text for _, text, _ in CASES)])]
+    text = ", ".join(f"`{name}` {handed_type(text)}" for name, text in columns)
+    assert handed_schema(columns) == StructType.fromDDL(text)
+    assert handed_schema([("a`b", "int")]).fieldNames() == ["a`b"]

@@ -7,6 +7,7 @@ an earlier run must not be reused at all.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -210,6 +211,28 @@ def test_a_plan_that_remembers_is_run_as_a_plain_frame(spark: Any, tmp_path: Pat
     prepared = Prepared(spark.sql(sql).selectExpr("to_json(array(struct(*))) AS written"))
     assert not prepared.reusable
     assert prepared.run(described(tmp_path)) == [Written("c", "p", 0, "2")]
+
+
+def test_no_java_is_made_for_a_range_that_only_begins_tasks(spark: Any, tmp_path: Path) -> None:
+    """It would take a JVM that has just begun up to a second. What Spark computes of a range is compiled as ever."""
+
+    def counted(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in given:
+            yield told([Written("c", "p", sum(batch["id"].to_pylist()), "")])
+
+    plain, computed = spark.range(0, 3, 1, 2), spark.range(5, 7, 1, 1).selectExpr("id * 2 AS id")
+    exchanged = spark.range(4, 6, 1, 1).repartition(2)
+    frames = [f.mapInArrow(counted, "written string") for f in (plain, computed, exchanged.coalesce(1))]
+    prepared = Prepared(frames[0].unionAll(frames[1]).unionAll(frames[2]))
+    nodes = re.sub(r"#\d+L?", "", prepared.plan.treeString()).splitlines()
+    ranges = [node.strip(" :+-") for node in nodes if "Range (" in node]
+    assert ranges == [
+        "Range (0, 3, step=1, splits=2)",
+        "*(2) Range (5, 7, step=1, splits=1)",
+        "Range (4, 6, step=1, splits=1)",
+    ]
+    for _ in range(2):
+        assert sorted(w.rows for w in prepared.run(described(tmp_path))) == [0, 3, 9, 22]
 
 
 @pytest.mark.parametrize(("bounded", "batches"), [(True, [1, 1, 1]), (False, [3])], ids=["long rows", "short rows"])

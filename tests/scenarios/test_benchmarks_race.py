@@ -12,6 +12,7 @@ import duckdb
 import pytest
 from benchmarks import watched
 from benchmarks.nexmark.rates import __main__ as race
+from benchmarks.nexmark.rates import texts
 
 RUN = """
 import json, pathlib, sys
@@ -85,6 +86,15 @@ def test_what_a_neighbours_changes_come_to_is_compared_once(raced: Any) -> None:
     assert told == [["-", True, None, *"-----"], ["-", False, None, *"-----"]]
     differing = next(line for line in lines if line.get("equal") is False)
     assert (differing["engine"], differing["missing"], differing["extra"]) == ("flink", 1, 1)
+
+
+def test_a_query_has_sources_of_the_tables_that_it_reads() -> None:
+    """Not of auctions, for a column of bids that is called so."""
+    assert {query: texts.reads(query) for query in ("q0", "q3", "q4")} == {
+        "q0": ["bid"],
+        "q3": ["person", "auction"],
+        "q4": ["auction", "bid"],
+    }
 
 
 def test_the_peak_counts_memory_that_processes_share_once() -> None:

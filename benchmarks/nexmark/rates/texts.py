@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+
+import duckdb
 
 from benchmarks.nexmark.rates.stream import RELATIONS
 
@@ -22,4 +23,5 @@ def text(engine: str, query: str) -> str | None:
 
 def reads(query: str) -> list[str]:
     """The relations that a query reads."""
-    return [name for name in RELATIONS if re.search(rf"\b{name}\b", text("duckdb", query) or "")]
+    named = duckdb.get_table_names(text("duckdb", query) or "")
+    return [name for name in RELATIONS if name in named]

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit.clocked import clocked, handed
-from headrace.circuit.handed import handed_type, taken_back, to_hand_over
+from headrace.circuit.handed import handed_schema, taken_back, to_hand_over
 from headrace.circuit.local import Local, Reference
 from headrace.circuit.node import Expression, Node
 from headrace.circuit.picked import Select, Where, copied
@@ -121,7 +121,7 @@ class Flow:
         if not self.stages:
             return self.given
         given = to_hand_over(self.given, self.taken)
-        return taken_back(given.mapInArrow(Handed(*self.stages), ddl(self.columns)), self.columns)
+        return taken_back(given.mapInArrow(Handed(*self.stages), handed_schema(self.columns)), self.columns)
 
     def then(self, stage: Stage, columns: Sequence[tuple[str, str]]) -> Flow:
         """The rows after one more stage in Python, which makes ``columns``."""
@@ -139,8 +139,3 @@ class Flow:
         if self.stages and condition.local is not None:
             return self.then(Where(condition.local), self.columns)
         return Flow(self.frame.filter(condition.column), self.columns)
-
-
-def ddl(columns: Sequence[tuple[str, str]]) -> str:
-    """A schema for ``mapInArrow``."""
-    return ", ".join(f"`{name}` {handed_type(type_text)}" for name, type_text in columns)

@@ -6,16 +6,19 @@ structs (see ``headrace.formats.types.arrow``). On the way back they get their o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     CalendarIntervalType,
     DataType,
     DayTimeIntervalType,
     MapType,
+    StructField,
     StructType,
     YearMonthIntervalType,
 )
@@ -40,6 +43,14 @@ def differs(type_text: str) -> bool:
 def has_months(type_text: str) -> bool:
     """Whether there is an interval with months in values of the type."""
     return MONTHS in handed_type(type_text)
+
+
+def handed_schema(columns: Iterable[tuple[str, str]]) -> StructType:
+    """The columns of these names and types as ``mapInArrow`` has them come from Python.
+
+    Made here, as Spark would parse a text of them: a third of a second, the first time.
+    """
+    return StructType([StructField(name, from_arrow_type(to_arrow(type_text))) for name, type_text in columns])
 
 
 def to_hand_over(frame: DataFrame, columns: tuple[tuple[str, str], ...]) -> DataFrame:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from operator import is_
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.circuit.clocked import spark_job
+from headrace.circuit.handed import handed_schema
 from headrace.circuit.task import PROPERTY
 from headrace.circuit.written import Written, read
 
@@ -41,15 +42,9 @@ def starting_workers(spark: SparkSession, tasks: int) -> Iterator[None]:
 
     def start() -> None:
         with suppress(Py4JError, OSError):  # the first step will tell
-            in_session(spark)
-            numbers = StructType([StructField("id", LongType(), nullable=False)])  # a text would have to be parsed
-            frame = spark.range(0, tasks, 1, tasks).mapInArrow(lambda batches: batches, numbers)
-            plan: Any = frame._jdf.queryExecution().executedPlan()
-            compiled = plan.children().apply(
-                0
-            )  # the range, for which Java is written and compiled: a second, when cold
-            # As plans run here: the workers of Spark's own ``collect`` have another environment.
-            plan.withNewChildren(compiled.children()).executeCollect()
+            numbers = spark.range(0, tasks, 1, tasks)
+            frame = numbers.mapInArrow(lambda batches: batches, handed_schema([("id", "bigint")]))
+            _executed(frame).executeCollect()  # the workers of Spark's own ``collect`` have another environment
 
     thread = threading.Thread(target=start, name="headrace-workers", daemon=True)
     thread.start()
@@ -73,7 +68,7 @@ class Prepared:
         self.frame = frame
         self.session: Any = frame.sparkSession._jsparkSession
         self.sessions: Any = self.context._jvm.org.apache.spark.sql.classic.SparkSession
-        plan: Any = frame._jdf.queryExecution().executedPlan()
+        plan = _executed(frame)
         self.reusable = not _remembers(self.context._jvm, plan)
         self.plan = plan
         # "+-" leads to a shuffle, whose files of an earlier step a later one would read.
@@ -120,6 +115,29 @@ class Prepared:
                 written.removeShuffle(node.shuffleDependency().shuffleId(), False)
 
 
+def _executed(frame: DataFrame) -> Any:
+    """The frame's physical plan. A range in it, of a number a task, is run as it is: Spark would write Java for it and
+    compile that, which takes a JVM that has just begun up to a second."""
+    plan: Any = frame._jdf.queryExecution().executedPlan()
+    if "Range (" not in plan.treeString():
+        return plan
+    in_session(frame.sparkSession)
+    return _with_plain_ranges(frame.sparkSession.sparkContext._jvm, plan)
+
+
+def _with_plain_ranges(jvm: Any, plan: Any) -> Any:
+    below = _items(jvm, plan.children())
+    if [_kind(plan), *map(_kind, below)] == ["WholeStageCodegenExec", "RangeExec"]:
+        return below[0]
+    made = [_with_plain_ranges(jvm, child) for child in below]
+    return plan if all(map(is_, made, below)) else plan.withNewChildren(jvm.PythonUtils.toSeq(made))
+
+
+def _kind(node: Any) -> str:
+    name: str = node.getClass().getSimpleName()
+    return name
+
+
 def _remembers(jvm: Any, plan: Any) -> bool:
     """Whether a node or expression of the plan keeps something of an earlier run; one look at its text tells."""
     text = plan.treeString()
@@ -129,7 +147,7 @@ def _remembers(jvm: Any, plan: Any) -> bool:
 
 
 def _any_node(jvm: Any, plan: Any) -> bool:
-    if plan.getClass().getSimpleName() in REMEMBERS:
+    if _kind(plan) in REMEMBERS:
         return True
     if any(_any_expression(jvm, e) for e in _items(jvm, plan.expressions())):
         return True
@@ -138,7 +156,7 @@ def _any_node(jvm: Any, plan: Any) -> bool:
 
 def _exchanges(jvm: Any, plan: Any) -> Iterator[tuple[int, ...]]:
     """Where in the plan its exchanges are: which child, and of that which, and so on."""
-    if plan.getClass().getSimpleName() == "ShuffleExchangeExec":
+    if _kind(plan) == "ShuffleExchangeExec":
         yield ()
     for number, child in enumerate(_items(jvm, plan.children())):
         for path in _exchanges(jvm, child):
@@ -146,7 +164,7 @@ def _exchanges(jvm: Any, plan: Any) -> Iterator[tuple[int, ...]]:
 
 
 def _any_expression(jvm: Any, expression: Any) -> bool:
-    if expression.getClass().getSimpleName() in REMEMBERS_EXPRESSION:
+    if _kind(expression) in REMEMBERS_EXPRESSION:
         return True
     return any(_any_expression(jvm, child) for child in _items(jvm, expression.children()))
 

@@ -16,8 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from headrace.catalog.store import ViewRecord
-from headrace.circuit.flow import ddl
-from headrace.circuit.handed import handed_type, taken_back, to_hand_over
+from headrace.circuit.handed import handed_schema, handed_type, taken_back, to_hand_over
 from headrace.formats import recorded
 from headrace.formats.types.arrow import quote, to_arrow
 from headrace.log.read import FrameRef, LogReader
@@ -68,7 +67,8 @@ def table_contents(spark: SparkSession, log: Path, relation: Relation, upto: int
     """A table as of a commit, by Spark's own window functions over its history: no code shared with circuits."""
     head = ((SEQUENCE, "bigint"), (OPERATION, "tinyint"), (UNCHANGED, "binary"))
     columns = (*head, *((c.name, c.type) for c in relation.columns))
-    history = taken_back(spark.range(0, 1, 1, 1).mapInArrow(ReadHistory(log, relation, upto), ddl(columns)), columns)
+    given = spark.range(0, 1, 1, 1).mapInArrow(ReadHistory(log, relation, upto), handed_schema(columns))
+    history = taken_back(given, columns)
     cut = history.filter(F.col(OPERATION) == TRUNCATE).agg(F.coalesce(F.max(SEQUENCE), F.lit(-1)).alias("_cut"))
     rows = history.crossJoin(cut).filter(F.col(SEQUENCE) > F.col("_cut"))
     names = [F.col(quote(n)) for n in relation.names]
@@ -158,7 +158,7 @@ def kept_rows(spark: SparkSession, paths: Sequence[str], columns: Sequence[Colum
         for batch in stage(pieces):
             yield batch.rename_columns([c.name for c in columns])
 
-    return taken_back(spark.range(0, 1, 1, 1).mapInArrow(renamed, ddl(named)), named)
+    return taken_back(spark.range(0, 1, 1, 1).mapInArrow(renamed, handed_schema(named)), named)
 
 
 class Batch:
