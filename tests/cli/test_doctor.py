@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,9 @@ def test_the_machine_and_what_has_no_server(tmp_path: Path) -> None:
     assert "is no folder" in found["sink", "bad"][0]["why"] and found["sink", "good"][0]["state"] == "ok"
     found = doctor(project.path, 1, JAVA_HOME=str(tmp_path / "nowhere"))
     assert "Java cannot be started" in found["machine", ""][1]["what"]
+    found = doctor(project.path, 1, TMPDIR=str(tmp_path / "nowhere"))
+    passed_over = found["machine", ""][-1]
+    assert (passed_over["state"], passed_over["what"]) == ("warning", f"TMPDIR is {tmp_path / 'nowhere'}")
+    assert passed_over["why"] == f"no file can be written there, so that {tempfile.gettempdir()} is used"
+    found = doctor(project.path, 1, TMPDIR=str(tmp_path))
+    assert found["machine", ""][-1]["what"].endswith(f"are free for {tmp_path}")

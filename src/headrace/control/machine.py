@@ -33,8 +33,7 @@ def examine(path: Path, settings: Settings) -> Iterator[Finding]:
     yield _spark()
     yield memory(settings, memory_bytes())
     yield disk(path / STATE if (path / STATE).exists() else path, FREE_BYTES_MIN, "move the project's folder")
-    temporary = Path(tempfile.gettempdir())
-    yield disk(temporary, TEMPORARY_BYTES_MIN, "set TMPDIR to a folder of a larger disk")
+    yield temporary(os.environ.get("TMPDIR"), Path(tempfile.gettempdir()))
 
 
 def python(version: tuple[int, ...]) -> Finding:
@@ -112,3 +111,12 @@ def disk(folder: Path, least: int, otherwise: str) -> Finding:
 
 def _gigabytes(count: int) -> str:
     return f"{count / (1 << 30):.1f} GB"
+
+
+def temporary(asked: str | None, used: Path) -> Finding:
+    """Whether the folder ``used`` for what is set down meanwhile has room; Python passes over one that was ``asked``
+    for by TMPDIR and cannot be written."""
+    if asked and Path(asked).absolute() != used:
+        why = f"no file can be written there, so that {used} is used"
+        return Finding(WARNING, f"TMPDIR is {asked}", f"mkdir -p {asked}, or unset TMPDIR", why=why)
+    return disk(used, TEMPORARY_BYTES_MIN, "set TMPDIR to a folder of a larger disk")
