@@ -278,13 +278,13 @@ def test_any_text_is_read_or_refused_and_nothing_of_it_is_lost(text: str) -> Non
     "pattern", ["-a" * 5_000 + "YYYY", "- " * 5_000 + "YYYY", "YYYY" * 500 + '"' * 500, "\\" * 9_999]
 )
 def test_a_long_pattern_takes_the_time_of_its_length(pattern: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     for text in ("-a" * 20_000 + "x", "- " * 20_000, "2024" * 5_000):
         with contextlib.suppress(ValueError):
             patterns.to_timestamp(text, pattern)
     patterns.to_char("TIMESTAMP", "2024-01-01 00:00:00", pattern)
     patterns.to_char("INTEGER", "7", "9" * 20_000)
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 def test_a_long_text_is_read_in_the_time_of_its_length(served: PostgresServer) -> None:

