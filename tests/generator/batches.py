@@ -17,7 +17,7 @@ import pyarrow as pa
 from histories import Row, Table, bitwise, rows_table
 from pyspark.sql import DataFrame
 
-from headrace.circuit.flow import ddl
+from headrace.circuit.handed import handed_schema
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import PROPERTY
 from headrace.circuit.written import COLUMNS, Written, told
@@ -50,7 +50,7 @@ class Oracle:
         rows.createOrReplaceTempView(name)
 
     def frame(self, name: str) -> DataFrame:
-        return self.batch.frame(self.views[name].definition.sql).mapInArrow(_writing(name), ddl(COLUMNS))
+        return self.batch.frame(self.views[name].definition.sql).mapInArrow(_writing(name), handed_schema(COLUMNS))
 
     def prepared(self) -> list[list[Prepared]]:
         """The plans of each level: views that others read go first, each for itself."""
