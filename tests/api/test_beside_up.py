@@ -36,7 +36,7 @@ from headrace.governance.roles import Role
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
 WAIT_S = 120
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 HUNDRED_THOUSAND = "(SELECT explode(sequence(1, 100000)) AS {0}) {0}"

@@ -57,7 +57,6 @@ def test_the_order_asked_for_wins_over_the_views_own_and_that_over_its_key() -> 
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
 def test_a_view_that_ends_in_an_order_is_shown_in_it(tmp_path: Path) -> None:
     expected: dict[str, list[int | None]] = {
         "s DESC": [95, 40, 12, None],

@@ -27,7 +27,7 @@ from project_folder import ProjectFolder
 
 __all__ = ["database", "postgres_server"]  # fixtures
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
 VIEWS = {

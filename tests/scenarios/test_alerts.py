@@ -62,7 +62,6 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(200)
 def test_what_happens_in_a_view_is_told_once_it_has_happened(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -63,7 +63,6 @@ def once(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_what_happened_while_nobody_followed_reaches_the_sink_as_its_difference(tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "bank")
     with PostgresServer() as server:
@@ -97,7 +96,6 @@ def test_what_happened_while_nobody_followed_reaches_the_sink_as_its_difference(
 
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_a_table_altered_in_a_transaction_stops_the_views_that_use_it_alone(tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "bank")
     views = {

@@ -94,7 +94,6 @@ def shop(project: ProjectFolder) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 def test_a_backup_of_a_running_project_is_the_project_at_one_commit(shop: Path, tmp_path: Path) -> None:
     rng, stop = random.Random(5), threading.Event()
     history: dict[int, list[dict[str, Any]]] = {}

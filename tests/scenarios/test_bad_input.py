@@ -28,7 +28,7 @@ import warm_command
 from headrace.engine.disk import refusal
 from headrace.testing.postgres import PostgresServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
 PASSWORD = "right-one"

@@ -83,7 +83,6 @@ def visits(folder: Path) -> list[Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
 def test_a_full_disk_and_one_that_is_only_read_are_told_and_all_goes_on_later(folder: Path, tmp_path: Path) -> None:
     kept, incoming = str(folder / ".headrace"), tmp_path / "incoming"
     (incoming / "visits-1.csv").write_text(VISIT.format(page="/"))

@@ -21,7 +21,7 @@ import pytest
 
 import warm_command
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
 WAIT_S = 60

@@ -20,7 +20,6 @@ QUERY = "SELECT id, note FROM notes"
 
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_rows_keep_their_large_values_under_another_key(tmp_path: Path) -> None:
     project = ProjectFolder(tmp_path / "notes")
     with PostgresServer() as server:

@@ -41,7 +41,6 @@ def delivered(folder: Path, view: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_what_is_there_is_taken_and_the_command_ends(tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     assert headrace(tmp_path, "init", "pages", "--template", "files").returncode == 0
@@ -84,7 +83,6 @@ def test_what_is_there_is_taken_and_the_command_ends(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_a_table_or_source_that_was_given_up_comes_back_as_it_is_now(tmp_path: Path) -> None:
     """Rows deleted while nobody followed the table are gone from the view, also when its source was dropped."""
     folder = tmp_path / "pages"

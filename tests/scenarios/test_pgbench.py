@@ -19,7 +19,6 @@ VIEWS = {"branch_balance", "history_per_hour", "accounts_in_disagreement", "acco
 
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_no_transaction_is_torn_or_lost_when_the_product_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,7 +102,6 @@ def until(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.postgres
-@pytest.mark.timeout(600)
 def test_what_was_changed_in_the_sinks_is_put_right_while_changes_come(tmp_path: Path) -> None:
     folder = tmp_path / "shop"
     assert headrace(tmp_path, "init", "shop").returncode == 0

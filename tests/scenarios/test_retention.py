@@ -119,7 +119,6 @@ class Shop:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
 def test_a_log_without_its_beginning(project: ProjectFolder, tmp_path: Path) -> None:
     project.source("shop", "http", port=0, tables=TABLES)
     project.view("totals", TOTALS)
@@ -158,7 +157,6 @@ def test_a_log_without_its_beginning(project: ProjectFolder, tmp_path: Path) -> 
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
 def test_a_sink_that_is_not_waited_for_is_left_behind_and_comes_anew(project: ProjectFolder) -> None:
     project.source("shop", "http", port=0, tables=TABLES)
     project.view("totals", TOTALS)

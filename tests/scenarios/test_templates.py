@@ -23,7 +23,7 @@ import pytest
 from headrace.control import init
 from headrace.testing.postgres import PostgresServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 WAIT_S = 120
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 

@@ -55,7 +55,6 @@ def until(there: Callable[[], bool]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 def test_rows_leave_as_time_passes(tmp_path: Path) -> None:
     folder = tmp_path / "pages"
     made = [COMMAND, "init", "pages", "--template", "files"]

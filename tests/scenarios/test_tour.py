@@ -22,7 +22,7 @@ import yaml
 
 from headrace.testing.ports import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 README = Path(__file__).parents[2] / "README.md"
 WAIT_S = 180
