@@ -166,3 +166,14 @@ def test_without_ansi_a_sum_that_does_not_fit_is_what_it_is_to_spark(spark: Any)
         p.expect("recomputed", [{**row, "l": ids} for row, ids in zip(rows, ([1], [3, 4]), strict=True)])
         for view in views:
             p.expect(view, p.batch(view))
+
+
+@pytest.mark.spark
+def test_names_that_spark_would_take_apart(spark: Any) -> None:
+    """A header of `user.name`, or with a backquote in it, is a column; PySpark looks for a field of that name."""
+    views = {"named": "select `user.id` `the.id`, max(`a``b`) `m``x`, count(*) n from visits group by 1"}
+    with Pipeline({"visits": "`user.id` int, `a``b` string"}, views, spark=spark) as p:
+        p.step({"visits": [{"user.id": 1, "a`b": "x"}, {"user.id": 2, "a`b": "y"}]})
+        p.step({"visits": [{"user.id": 1, "a`b": "z"}, {"user.id": 2, "a`b": "y", "_w": -1}]})
+        assert p.read("named").to_pylist() == [{"the.id": 1, "m`x": "z", "n": 2}]
+        p.expect("named", p.batch("named"))

@@ -225,15 +225,18 @@ class Batch:
         """Behind a leaf that the optimizer cannot look into, as circuits see a relation: its plan must not change
         which columns a query over it has, since those break ties. ``without``: as for ``define``."""
         self._registered[name] = frame, columns
+        names = [c.name for c in columns]
 
         def opaque(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in pieces:
+            for piece in pieces:
+                batch = piece.rename_columns(names)
                 yield batch if without is None else _lacking(batch, without)
 
         named = tuple((c.name, c.type) for c in columns)
+        given = tuple((f"c{i}", c.type) for i, c in enumerate(columns))  # PySpark would look for a field in `a.b`
         text = ", ".join(f"{quote(c.name)} {handed_type(c.type)}{'' if c.nullable else ' not null'}" for c in columns)
-        given = to_hand_over(frame.toDF(*[c.name for c in columns]), named)
-        taken_back(given.mapInArrow(opaque, text), named).createOrReplaceTempView(quote(name))
+        handed = to_hand_over(frame.toDF(*[name for name, _ in given]), given)
+        taken_back(handed.mapInArrow(opaque, text), named).createOrReplaceTempView(quote(name))
 
     def frame(self, sql: str, most: int | None = None) -> DataFrame:
         """A query in canonical form; of its rows the first so many, where it orders them in the canonical order."""
