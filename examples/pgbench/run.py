@@ -27,6 +27,7 @@ from examples.pgbench import project
 from examples.pgbench.checker import Checker, Sight
 from examples.pgbench.product import Product
 from examples.pgbench.proof import Comparison, commit_times, compare, latencies, percentile
+from headrace.control import lock
 from headrace.testing.postgres import PostgresServer
 
 CLIENTS = 4  # connections of pgbench
@@ -141,6 +142,9 @@ def main() -> int:
     if folder.exists():
         if any(folder.iterdir()) and not (folder / "project" / "headrace.yaml").is_file():
             sys.stderr.write(f"{folder} holds something else; name another folder with --path\n")
+            return 2
+        if not lock.wait_free(folder / "project", timeout_s=0.5):
+            sys.stderr.write(f"another run works in {folder}; wait for its end, or name another folder with --path\n")
             return 2
         shutil.rmtree(folder)
     folder.mkdir(parents=True)

@@ -142,7 +142,7 @@ def test_the_machine_and_what_has_no_server(tmp_path: Path) -> None:
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
     java.chmod(0o755)
     found = doctor(project.path, 1, JAVA_HOME=str(tmp_path / "jdk"))
-    assert [f["state"] for f in found["machine", ""]] == ["ok", "missing", "ok", "ok", "ok", "ok"]
+    assert [f["state"] for f in found["machine", ""]] == ["ok", "missing", "ok", "ok", "ok", "ok", "ok"]
     assert "Java 8 is too old" in found["machine", ""][1]["what"] and "openjdk-17" in missing(found["machine", ""])[0]
     assert "is no folder" in found["sink", "bad"][0]["why"] and found["sink", "good"][0]["state"] == "ok"
     found = doctor(project.path, 1, JAVA_HOME=str(tmp_path / "nowhere"))

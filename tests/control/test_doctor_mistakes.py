@@ -23,6 +23,7 @@ from headrace.catalog.groups import FILE, GroupStore
 from headrace.catalog.project import identity, read
 from headrace.catalog.store import Catalog
 from headrace.control import doctor, machine
+from headrace.engine import archive
 from headrace.model.errors import HeadraceError
 from headrace.model.group import QUERY, Group
 from headrace.serve.snapshot import catalog_path
@@ -72,8 +73,9 @@ def named(mistakes: list[Mistake]) -> Any:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> ProjectFolder:
-    """A project in which nothing is missing."""
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """A project in which nothing is missing, on a machine where the class archive was made."""
+    monkeypatch.setattr(archive, "place", lambda: Path(__file__))
     project = ProjectFolder(tmp_path / "shop")
     project.settings()
     project.source("shop", "http", port=free_port(), tables={"orders": ORDERS})
@@ -248,6 +250,10 @@ IN_FILES = [
     Mistake(
         "Spark is given more memory than there is", lambda p: p.settings(driver_memory="900g"),
         "machine", "", "", "driver_memory is 900g", "driver_memory: ", "headrace.yaml",
+    ),
+    Mistake(
+        "the class archive was not made", lambda p: setattr(archive, "place", lambda: p.path / "none.jsa"),
+        "machine", "", "", "without a class archive", "-m headrace.engine.archive", state="warning",
     ),
     Mistake("the disk is nearly full", no_room, "machine", "", "", "GB are free for", "free some space"),
     Mistake(

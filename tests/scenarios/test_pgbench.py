@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.control import lock
+
 ROOT = Path(__file__).resolve().parents[2]
 VIEWS = {"branch_balance", "history_per_hour", "accounts_in_disagreement", "account_balance"}
 
@@ -41,3 +43,16 @@ def test_no_transaction_is_torn_or_lost_when_the_product_is_killed(
     assert in_a_step["step"] is not None  # recorded, and not published when the kill came
     assert summary["transactions"] > 15 * 50 / 2
     assert summary["exit_status"] == 0 and summary["state_bytes"] > 0
+
+
+def test_a_folder_in_which_another_run_works_stays_as_it_is(tmp_path: Path) -> None:
+    kept = tmp_path / "project" / "headrace.yaml"
+    kept.parent.mkdir()
+    kept.write_text("name: pgbench\n")
+    with lock.hold(kept.parent, "headrace up"):
+        done = subprocess.run(
+            [sys.executable, "-m", "examples.pgbench.run", "--path", str(tmp_path)],
+            cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2 and f"another run works in {tmp_path}; " in done.stderr
+    assert kept.read_text() == "name: pgbench\n"

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from headrace.catalog.project import STATE
+from headrace.engine import archive
 from headrace.model.definition import Settings
 from headrace.model.finding import MISSING, OK, WARNING, Finding
 
@@ -22,6 +23,7 @@ FREE_BYTES_MIN = 1 << 30  # for the log and for what views keep
 TEMPORARY_BYTES_MIN = 100 << 20  # for what Spark sets down while it sorts
 # What runs beside the driver's heap: the rest of its Java process, our own, and the Python workers.
 BESIDE_BYTES = 1 << 30
+_UNARCHIVED = "its classes are read and verified anew each time, which takes some seconds"
 _JAVA_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # of a container
 
@@ -30,7 +32,7 @@ def examine(path: Path, settings: Settings) -> Iterator[Finding]:
     """Of the project in ``path``."""
     yield python(sys.version_info[:2])
     yield java(_java_command())
-    yield _spark()
+    yield from _spark()
     yield memory(settings, memory_bytes())
     yield disk(path / STATE if (path / STATE).exists() else path, FREE_BYTES_MIN, "move the project's folder")
     yield temporary(os.environ.get("TMPDIR"), Path(tempfile.gettempdir()))
@@ -67,11 +69,17 @@ def java(command: str) -> Finding:
     return Finding(OK, f"Java {version}")
 
 
-def _spark() -> Finding:
+def _spark() -> Iterator[Finding]:
     try:
-        return Finding(OK, f"PySpark {metadata.version('pyspark')}")
+        yield Finding(OK, f"PySpark {metadata.version('pyspark')}")
     except metadata.PackageNotFoundError:
-        return Finding(MISSING, "PySpark is not installed", "pip install headrace")
+        yield Finding(MISSING, "PySpark is not installed", "pip install headrace")
+        return
+    if archive.place().exists():
+        yield Finding(OK, "Spark starts with a class archive")
+    else:
+        advice = f"{sys.executable} -m {archive.__name__}"
+        yield Finding(WARNING, "Spark starts without a class archive", advice, why=_UNARCHIVED)
 
 
 def memory_bytes() -> int:

@@ -15,13 +15,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pyspark
-
 SECONDS_MAX = 300
 
 
 def place() -> Path:
     """Where the archive of this environment lies, whether it is there or not."""
+    import pyspark
+
     return Path(sys.prefix) / "share" / "headrace" / f"spark-{pyspark.__version__}.jsa"
 
 

@@ -166,12 +166,9 @@ class Ingest(threading.Thread):
             first = self.append(batch)
         except HeadraceError as error:
             self.source.reject(batch, error)
-            if error.code != "log.full":
-                raise
-            # The batch is refused to whoever pushed it; a source that is read again must begin anew.
+            if error.code != "log.full" or not self.pushes:
+                raise  # a source that is read again must begin anew
             self.failed(error)
-            if not self.pushes:
-                raise
             return POLL_S
         if self.begun is not None:
             self.begun()
