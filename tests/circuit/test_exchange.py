@@ -63,6 +63,26 @@ def test_each_row_goes_to_the_task_that_owns_it_in_the_order_of_those_that_had_i
         assert [path.name for path in folder.iterdir()] == ["step.json"]
 
 
+@pytest.mark.spark
+def test_inputs_that_are_given_together_are_told_apart(spark: Any, tmp_path: Path) -> None:
+    """Of one a task may own rows, of the other none; they need not have the same columns."""
+    one = Flow(spark.range(0, 40, 1, 2).selectExpr("id AS _h", "id AS a"), (("_h", "bigint"), ("a", "bigint")))
+    other = Flow(spark.range(0, 1, 1, 1).selectExpr("id AS _h", "'x' AS b"), (("_h", "bigint"), ("b", "string")))
+    builder = Builder(spark, "c", Shape(True, TASKS), {}, cast("ReadRange", None))
+
+    def tell(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lie = list(pieces)
+        found = [[row for rows in exchange.Dealt(n)(lie) for row in rows.to_pylist()] for n in (0, 1)]
+        yield told([Written(json.dumps(found), "", partition(), "")])
+
+    Step("", [], 0, 0, "one", {}, {}, False, str(tmp_path)).write(tmp_path / "step.json")
+    files = Prepared(builder.lie([one, other]).then(tell, COLUMNS).frame).run(tmp_path / "step.json")
+    had = {file.rows: json.loads(file.circuit) for file in files}
+    owner = TASKS // 2  # of small hashes: they lie in the middle
+    assert had.pop(owner) == [[{"_h": n, "a": n} for n in range(40)], [{"_h": 0, "b": "x"}]]
+    assert had == {task: [[], []] for task in range(TASKS) if task != owner}
+
+
 def test_rows_are_dealt_out_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as memory has room for: few where they are long."""
     monkeypatch.setattr(exchange, "ROWS", 10)

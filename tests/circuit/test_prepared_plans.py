@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.circuit import prepare
-from headrace.circuit.exchange import PREFIX
+from headrace.circuit.exchange import LIES, PREFIX
 from headrace.circuit.node import Node, Shared
 from headrace.circuit.operators import OPERATORS
 from headrace.circuit.prepare import Prepared
@@ -189,6 +189,23 @@ def test_a_step_that_was_planned_ahead_plans_nothing_and_writes_the_same(
     log.close()
     assert (made[0], bool(made[1])) == (set(), True)
     assert written[0] == written[1]
+
+
+def test_spark_carries_where_rows_lie_that_are_dealt_out_and_none_of_them(spark: Any, tmp_path: Path) -> None:
+    """Neither for a join, both of whose inputs are, nor between two of them."""
+    sql = "SELECT a.id, b.s, c.k FROM keyed a JOIN loose b ON a.k = b.k LEFT JOIN grown c ON b.s = c.s"
+    (view,) = Compiler(spark).compile(TABLES, [ViewDefinition("v", sql)], {}).views.values()
+    LogWriter(tmp_path / "log").close()
+    program = assemble(TABLES, {view.feed: view.root})
+    frames = Stepper(spark, program, tmp_path / "log", Kept(tmp_path / "kept"), tmp_path / "kept", 2).frames
+    frame = frames.build(program.circuits[-1], wide=True).frame
+    taken = re.findall(r"MapInArrow Handed\((.*?)\)", re.sub(r"#\d+L?", "", _optimized(frame)))
+    lie = ", ".join(name for name, _ in LIES)
+    assert sorted(taken) == ["id"] * 3 + [lie] * 3
+
+
+def _optimized(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().optimizedPlan().toString())
 
 
 def described(folder: Path) -> Path:

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.circuit.exchange import LIES, TASK, Deal, Dealt
@@ -113,8 +114,8 @@ class Builder:
             return self.alone(flow)
         head = {HASH: 0, WEIGHT: 0, INSTANT: 1}
         columns = [F.lit(head.get(name)).cast(type_text).alias(name) for name, type_text in flow.columns]
-        row = self.spark.range(0, 1, 1, 1).select(*columns)
-        return self.gather(Flow(flow.frame.unionAll(row), flow.columns))
+        row = Flow(self.spark.range(0, 1, 1, 1).select(*columns), flow.columns)
+        return self.lie([flow, row]).then(Dealt(), flow.columns)
 
     def alone(self, flow: Flow) -> Flow:
         """All rows in the one task of a narrow circuit."""
@@ -122,9 +123,13 @@ class Builder:
 
     def dealt(self, flow: Flow, by: str | None = None) -> Flow:
         """Each row in the task that owns its key's hash, or of the number in the column ``by`` where it has one."""
+        return self.lie([flow], by).then(Dealt(), flow.columns)
+
+    def lie(self, flows: Sequence[Flow], by: str | None = None) -> Flow:
+        """Where the rows of some flows lie for each task. Each deals out its own: Spark would carry a union's."""
         tasks = self.shape.partitions
-        lies = flow.then(Deal(tasks, by), LIES)
-        return Flow(lies.frame.repartitionById(tasks, F.col(TASK)), LIES).then(Dealt(), flow.columns)
+        frames = [flow.then(Deal(tasks, number, by), LIES).frame for number, flow in enumerate(flows)]
+        return Flow(reduce(DataFrame.unionAll, frames).repartitionById(tasks, F.col(TASK)), LIES)
 
     def arrange(self, node: Node, keys: Sequence[Expression], *, strict: bool = False) -> Arranged:
         """The arrangement of a node's output by some keys, shared with whatever has the same.

@@ -21,21 +21,22 @@ from headrace.circuit.task import attempt, current, gathered, partition
 from headrace.state.phases import WRITE, timed
 from headrace.state.run import HASH
 
-TASK, FILE, BATCH = "task", "file", "batch"
-LIES = ((TASK, "int"), (FILE, "string"), (BATCH, "int"))
+TASK, INPUT, FILE, BATCH = "task", "input", "file", "batch"
+LIES = ((TASK, "int"), (INPUT, "int"), (FILE, "string"), (BATCH, "int"))
 PREFIX = ".dealt~"
 ROWS, BYTES = 1 << 18, 64 << 20  # that a task deals out at a time
 _number = count()
 
 
 class Deal:
-    """A stage that writes its rows and gives ``LIES``: for which task, in which file, as which of its batches.
+    """A stage that writes its rows and gives ``LIES``: for which task, as rows of which ``input`` of several that it is
+    given together, in which file, as which of its batches.
 
     A row goes to the task that owns its ``_h``, or to that in the column ``by`` where it has one there.
     """
 
-    def __init__(self, tasks: int, by: str | None = None) -> None:
-        self.tasks, self.by = tasks, by
+    def __init__(self, tasks: int, input: int = 0, by: str | None = None) -> None:
+        self.tasks, self.input, self.by = tasks, input, by
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         path = Path(current().folder) / f"{PREFIX}{partition():06}~{attempt()}~{next(_number)}.arrow"
@@ -48,7 +49,9 @@ class Deal:
             return
         with _naming(path):
             writer.close()
-        columns = [np.array(tasks, np.int32), [str(path)] * len(tasks), np.arange(len(tasks), dtype=np.int32)]
+        number = len(tasks)
+        inputs, batches = np.full(number, self.input, np.int32), np.arange(number, dtype=np.int32)
+        columns = [np.array(tasks, np.int32), inputs, [str(path)] * number, batches]
         yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=[n for n, _ in LIES])
 
     @timed(WRITE)
@@ -75,11 +78,17 @@ class Deal:
 
 
 class Dealt:
-    """A stage that turns ``LIES`` into the rows that lie there."""
+    """A stage that turns ``LIES`` into the rows that lie there, of one ``input`` or of all."""
+
+    def __init__(self, input: int | None = None) -> None:
+        self.input = input
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         lie = sorted(
-            place for piece in pieces for place in zip(piece[FILE].to_pylist(), piece[BATCH].to_pylist(), strict=True)
+            (file, batch)
+            for piece in pieces
+            for input, file, batch in zip(*(piece[name].to_pylist() for name in (INPUT, FILE, BATCH)), strict=True)
+            if self.input in (None, input)
         )
         for file, batches in groupby(lie, key=itemgetter(0)):
             reader = pa.ipc.open_file(pa.memory_map(file))  # its descriptor goes with it, the rows stay mapped

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit import node
+from headrace.circuit.exchange import Dealt
 from headrace.circuit.flow import CHANGE, INSTANT, Chain, Flow, Stage, Value, change, fields, kept
 from headrace.circuit.task import current, gathered, keep
 from headrace.formats.types.arrow import to_arrow
@@ -72,24 +73,33 @@ class Side:
 
 
 class Inputs:
-    """Both deltas of a join. A side that has a chain makes its rows here; the stage's input holds the other's, or both
-    sides' rows, tagged."""
+    """Both deltas of a join. A side that has a chain makes its rows here; the stage's input holds the other's, or, of
+    both sides, tagged, the rows or, when they are ``dealt`` out, where they lie."""
 
     def __init__(self, left: Side, right: Side) -> None:
         self.left, self.right = left, right
         self.chains: tuple[Chain | None, Chain | None] = (None, None)
+        self.dealt = False
 
     def deltas(self, pieces: Iterable[pa.RecordBatch]) -> tuple[pa.Table, pa.Table]:
         """(left, right): ``_h`` (may be null), ``_w``, ``_i`` and the side's names."""
-        given = gathered(pieces)
-        tagged = self.chains == (None, None)
-        tables = []
-        for number, (side, chain) in enumerate(zip((self.left, self.right), self.chains, strict=True)):
-            rows = gathered(chain(())) if chain is not None else given
-            if rows is not None and tagged:
-                rows = rows.take(pa.array(np.flatnonzero(column(rows, SIDE) == number)))
-            tables.append(side.empty if rows is None else rows.select([HASH, WEIGHT, INSTANT, *side.names]))
+        found = self._found(pieces)
+        tables = [
+            side.empty if rows is None else rows.select([HASH, WEIGHT, INSTANT, *side.names])
+            for side, rows in zip((self.left, self.right), found, strict=True)
+        ]
         return tables[0], tables[1]
+
+    def _found(self, pieces: Iterable[pa.RecordBatch]) -> list[pa.Table | None]:
+        """The rows of each side, with others maybe beside its columns."""
+        if self.dealt:
+            lie = list(pieces)
+            return [gathered(Dealt(number)(lie)) for number in (0, 1)]
+        given = gathered(pieces)
+        if given is not None and self.chains == (None, None):
+            tags = column(given, SIDE)
+            return [given.take(pa.array(np.flatnonzero(tags == number))) for number in (0, 1)]
+        return [given if chain is None else gathered(chain(())) for chain in self.chains]
 
 
 def keyed(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -114,7 +124,10 @@ def matched(
         (this.left, left_hash, "l"), (this.right, right_hash, "r"))]  # fmt: skip
     if builder.shape.wide and deal is not None:
         return deal(builder, _tagged(this, flows)).then(stage, columns)
-    if builder.shape.wide or not any(f.made for f in flows):
+    if builder.shape.wide:
+        inputs.dealt = True
+        return builder.lie(flows).then(stage, columns)
+    if not any(f.made for f in flows):
         return builder.gather(_tagged(this, flows)).then(stage, columns)
     if all(f.made for f in flows):
         inputs.chains = (flows[0].chain, flows[1].chain)
