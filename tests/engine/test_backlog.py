@@ -25,6 +25,7 @@ from headrace.model.schema import Relation
 from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.sources.base import Source
 from project_folder import ProjectFolder
+from waiting import until
 
 
 class Endless(Source):
@@ -62,13 +63,6 @@ def product(log: LogWriter, folder: Path, frontier: int, **sinks: int) -> Any:
         maintainer=SimpleNamespace(frontier=frontier, views={"v": None}), log=log, folder=folder,
         delivers={name: SimpleNamespace(reached=at) for name, at in sinks.items()},
     )  # fmt: skip
-
-
-def until(holds: Any) -> None:
-    end = time.monotonic() + 20
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert holds()
 
 
 def test_a_source_is_not_polled_while_views_and_sinks_are_too_far_behind(tmp_path: Path) -> None:

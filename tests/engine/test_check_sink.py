@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from headrace.model.delivery import NOWHERE, Delivery
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, ViewSchema
 from headrace.state.run import write_run
+from waiting import until
 
 COMMAND = Path(sys.executable).with_name("headrace")
 COLUMNS = (Column("region", "string"), Column("n", "bigint"))
@@ -110,13 +111,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made.define("regions")
     yield made
     made.catalog.close()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def different(answer: dict[str, Any]) -> dict[str, int]:

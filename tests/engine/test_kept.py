@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from headrace.state.order import Order, SortColumn
 from headrace.state.ordered import OrderedArrangement, merge_runs
 from headrace.state.ordered_run import Layout, arrange
 from headrace.state.run import STRETCH, open_run, write_run
+from waiting import until
 
 NAME = "a1b2"
 
@@ -95,19 +95,12 @@ def test_merging_goes_on_after_the_disk_has_refused_it(kept: Kept, monkeypatch: 
     monkeypatch.setattr("headrace.engine.kept.write_run", full)
     kept.start()
     total = steps(kept, 6)
-    wait_until(lambda: bool(refused))
+    until(lambda: bool(refused))
     assert contents(kept) == nonzero(total)
     monkeypatch.undo()
     total.update(steps(kept, 1, after=6))
-    wait_until(lambda: kept.size[NAME][0] < 6)
+    until(lambda: kept.size[NAME][0] < 6)
     assert contents(kept) == nonzero(total)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def steps(kept: Kept, count: int, after: int = 0) -> Counter[str]:
@@ -137,10 +130,7 @@ def test_merges_keep_the_contents(kept: Kept) -> None:
 def test_merging_in_the_background_while_steps_add(kept: Kept) -> None:
     kept.start()
     total = steps(kept, 120)
-    deadline = time.monotonic() + 60
-    while len(kept.paths()[NAME]) > RUNS_MAX and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(kept.paths()[NAME]) <= RUNS_MAX
+    until(lambda: len(kept.paths()[NAME]) <= RUNS_MAX)
     assert contents(kept) == nonzero(total)
 
 

@@ -32,8 +32,8 @@ from headrace.model.transaction import TransactionBatch, TransactionOrigin
 from headrace.serve.search.matching import Matcher
 from headrace.sinks.alerts import sink
 from published_view import Published
+from waiting import until
 
-WAIT_S = 30
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -99,13 +99,6 @@ def shop(tmp_path: Path, hook: HookReceiver, monkeypatch: pytest.MonkeyPatch) ->
     for deliver in made.made:
         deliver.close()
     made.log.close()
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def reach(deliver: Deliver, commit: int) -> None:

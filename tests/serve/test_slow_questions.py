@@ -31,6 +31,7 @@ from headrace.serve.questions import Questions, Select
 from headrace.state.run import checksums, write_run
 from processes import runs
 from published_view import Published, Rows, write
+from waiting import until
 
 ROWS = 1_000_000  # of the view that it takes long to read
 LOT = ROWS_SOON + 1  # of one that another process reads, in a moment
@@ -181,13 +182,6 @@ def error_of(work: Any) -> HeadraceError:
     return caught.value
 
 
-def until(shop: Shop, count: int) -> None:
-    end = time.monotonic() + 30
-    while len(shop.readers) != count and time.monotonic() < end:
-        time.sleep(0.01)
-    assert len(shop.readers) == count
-
-
 SUM = "SELECT sum(n)::BIGINT AS s, count(*) AS c FROM large"
 JOINED = "SELECT count(*) AS n FROM huge JOIN large USING (id)"
 TOLD = [{"s": sum(n % 7 for n in range(ROWS)), "c": ROWS}]
@@ -200,16 +194,16 @@ def test_a_slow_past_keeps_nobody_waiting(shop: Shop, questions: Questions) -> N
     with ThreadPoolExecutor(3) as pool:
         past = Select(Ground(), known, 1, Deadline.after(60), SUM, (), Limits())
         slow = [pool.submit(questions.put, past, ends.append) for _ in range(3)]
-        until(shop, 3)
+        until(lambda: len(shop.readers) == 3)
         quick(questions)
         quick(questions, at=1)
         assert error_of(lambda: questions.ask(SUM, (), Limits(seconds=2), 1)).code == "query.timeout"
-        until(shop, 3)  # they go on
+        until(lambda: len(shop.readers) == 3)  # they go on
         for leave in ends:
             leave()
         for each in slow:
             error_of(each.result)
-        until(shop, 0)
+        until(lambda: len(shop.readers) == 0)
     shop.fill("large")
     assert questions.ask(SUM, at=1).table.to_pylist() == TOLD
     assert error_of(lambda: questions.ask(SUM, at=3)).code == "view.not_at"
@@ -226,27 +220,27 @@ def test_a_first_read_keeps_nobody_waiting(shop: Shop, questions: Questions) -> 
     quick(questions)
     with ThreadPoolExecutor(8) as pool:
         slow = [pool.submit(questions.ask, SUM, (), Limits(seconds=5)) for _ in range(3)]
-        until(shop, 1)  # which reads it for all of them
+        until(lambda: len(shop.readers) == 1)  # which reads it for all of them
         quick(questions)
         quick(questions, at=1)
         for each in slow:
             assert error_of(each.result).code == "query.timeout"
         failing = pool.submit(questions.ask, SUM, (), Limits(seconds=30))
         both = pool.submit(questions.ask, JOINED, (), Limits(seconds=30))
-        until(shop, 2)  # the first goes on: who asks again finds it further
+        until(lambda: len(shop.readers) == 2)  # the first goes on: who asks again finds it further
         beyond = pool.submit(questions.ask, "SELECT n FROM more", (), Limits(seconds=3))
-        until(shop, 3)  # in the place for what is small
+        until(lambda: len(shop.readers) == 3)  # in the place for what is small
         quick(questions)
         assert questions.ask("SELECT count(*) AS c FROM lot").table.to_pylist() == [{"c": LOT}]
         assert error_of(beyond.result).code == "wait.busy"  # it was not small
-        until(shop, 2)
+        until(lambda: len(shop.readers) == 2)
         shop.fill("large")
         for each in (failing, both):
             with pytest.raises(OSError, match="lseek"):  # of the pipe, which cannot be mapped
                 each.result()
     assert questions.ask(SUM).table.to_pylist() == TOLD
     shop.fill("huge")
-    until(shop, 0)
+    until(lambda: len(shop.readers) == 0)
     assert questions.ask(JOINED).table.to_pylist() == [{"n": ROWS}]
 
 
@@ -267,7 +261,7 @@ def test_what_is_held_is_copied_only_for_a_large_part_of_it(shop: Shop, question
     write_run(shop.files["lot"], rows(LOT).take(np.arange(LOT)[::-1]))  # other bytes than were checked
     assert questions.ask("SELECT count(*) AS c FROM lot", at=1).table.to_pylist() == [{"c": LOT}]
     quick(questions)
-    until(shop, 0)
+    until(lambda: len(shop.readers) == 0)
 
 
 def test_what_comes_while_a_relation_is_read_keeps_nobody_waiting(shop: Shop, questions: Questions) -> None:

@@ -6,8 +6,6 @@ Method: the thread of a server over published files; how far an index is, is rea
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from benchmarks.published import PublishedView
 from headrace.serve.search import forward
 from headrace.serve.search.forward import Forward
 from headrace.serve.search.found import lately, search
+from waiting import until
 
 
 @pytest.fixture
@@ -28,13 +27,6 @@ def view(tmp_path: Path) -> PublishedView:
 
 def is_at(view: PublishedView, commit: int) -> bool:
     return [index._state and index._state.frontier.at.commit for index in lately(view.folder, 60)] == [commit]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_what_is_published_is_in_the_index_before_the_next_search(
