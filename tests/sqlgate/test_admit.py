@@ -390,3 +390,4 @@ def test_of_the_same_column_of_several_relations_the_one_that_was_meant_is_named
         assert did_you_mean(name, known) == f"did you mean '{name[:-1]}'?"
     assert did_you_mean("O.NOET", known) == "did you mean 'o.note'?"
     assert did_you_mean("o.region", known) == ""
+    assert did_you_mean("amuont", ["at", "page", "seconds"]) == ""

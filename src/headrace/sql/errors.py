@@ -120,7 +120,7 @@ class UnknownRelation(HeadraceError):
 def did_you_mean(name: str, known: list[str]) -> str:
     """``did you mean 'x'?``, or nothing when no known name is like it."""
     last = {k: k.lower().rpartition(".")[2] for k in known}  # what stands before says where, not what
-    close = get_close_matches(name.lower().rpartition(".")[2], last.values(), n=1, cutoff=0.5)
+    close = get_close_matches(name.lower().rpartition(".")[2], last.values(), n=1)
     if not close:
         return ""
     spelled = {k.lower(): k for k in known if last[k] == close[0]}  # where several have it: the one that was meant
