@@ -52,23 +52,30 @@ def _refresh(share: float, spark: float | None = None, duckdb: float | None = No
     )
 
 
+LOAD, STATE = {"benchmark": "tpch load"}, {"benchmark": "tpch state"}
+DEFINED = Figure("defining to Spark batch, cold", "define_to_spark_cold", "times", LOAD, most=2)
+AT_THE_END = (
+    Figure("peak memory of all processes", "peak_mib", "MiB", STATE),
+    Figure("views that differ from Spark batch", "wrong", "", STATE, most=0),
+)
+
+
 def _at_scale(scale: int, memory: str) -> Workload:
     """TPC-H where memory does not hold the rows."""
     sized = ("--scale", str(scale), "--shares", "0.001", "--steps", "3", "--memory", memory)
-    load, state = {"benchmark": "tpch load"}, {"benchmark": "tpch state"}
     return Workload(
         f"tpch-{scale}",
         f"TPC-H at scale {scale}, all 22 views in one pipeline",
         ("benchmarks.tpch.cost", *sized, "--mapped", "--rounds", "1", "3"),
         None,
         (
-            Figure("rows of the tables", "rows", "", load),
-            Figure("defining the views over filled tables", "define_s", "s", load),
-            Figure("the same by Spark batch, cold", "spark_cold_s", "s", load),
+            Figure("rows of the tables", "rows", "", LOAD),
+            Figure("defining the views over filled tables", "define_s", "s", LOAD),
+            Figure("the same by Spark batch, cold", "spark_cold_s", "s", LOAD),
+            DEFINED,
             *_refresh(0.001, duckdb=1),
-            Figure("state", "state_bytes", "bytes", state),
-            Figure("peak memory of all processes", "peak_mib", "MiB", state),
-            Figure("views that differ from Spark batch", "wrong", "", state, most=0),
+            Figure("state", "state_bytes", "bytes", STATE),
+            *AT_THE_END,
         ),
         note="Spark computes all of it once, cold; at scale 1 the best of three rounds counts, and of DuckDB here too.",
     )
@@ -150,27 +157,24 @@ WORKLOADS = (
         ("benchmarks.tpch.cost", "--scale", "1"),
         None,
         (
-            Figure("defining the views over filled tables", "define_s", "s", {"benchmark": "tpch load"}),
-            Figure("the same by Spark batch, cold", "spark_cold_s", "s", {"benchmark": "tpch load"}),
-            Figure("the same by Spark batch, warm", "spark_warm_s", "s", {"benchmark": "tpch load"}),
-            Figure(
-                "defining to Spark batch, cold", "define_to_spark_cold", "times", {"benchmark": "tpch load"}, most=2
-            ),
+            Figure("defining the views over filled tables", "define_s", "s", LOAD),
+            Figure("the same by Spark batch, cold", "spark_cold_s", "s", LOAD),
+            Figure("the same by Spark batch, warm", "spark_warm_s", "s", LOAD),
+            DEFINED,
             Figure(
                 "a view's first contents to its query by Spark, cold, median of 22",
                 "median_view_to_spark_cold",
                 "times",
-                {"benchmark": "tpch load"},
+                LOAD,
                 most=2,
             ),
-            Figure("the most of a view", "most_view_to_spark_cold", "times", {"benchmark": "tpch load"}),
-            Figure("the view of that", "slowest_view", "", {"benchmark": "tpch load"}),
+            Figure("the most of a view", "most_view_to_spark_cold", "times", LOAD),
+            Figure("the view of that", "slowest_view", "", LOAD),
             *_refresh(0.0001),
             *_refresh(0.001, spark=30),
             *_refresh(0.01),
-            Figure("state to Parquet", "state_to_parquet", "times", {"benchmark": "tpch state"}, most=3),
-            Figure("peak memory of all processes", "peak_mib", "MiB", {"benchmark": "tpch state"}),
-            Figure("views that differ from Spark batch", "wrong", "", {"benchmark": "tpch state"}, most=0),
+            Figure("state to Parquet", "state_to_parquet", "times", STATE, most=3),
+            *AT_THE_END,
         ),
         note="What the state is, and what else would keep less of it: [0024](../decisions/0024-what-state-takes.md).",
         rounds=5,
