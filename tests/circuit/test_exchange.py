@@ -1,6 +1,6 @@
 """Goal: of a wide circuit each task is given the rows that it owns, all of them, in one order; nothing stays on the disk.
 
-Method: rows with drawn hashes through a plan as steps run them; which task owns one is Spark's word, ``hashing.bucket``.
+Method: rows with drawn hashes through a plan as steps run them; which task owns one is Spark's word.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from headrace.circuit import exchange
 from headrace.circuit.build import Builder, Shape
 from headrace.circuit.flow import Columns, Flow
-from headrace.circuit.hashing import bucket
 from headrace.circuit.operators.changes import ReadRange
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step, partition
@@ -39,7 +38,8 @@ def test_each_row_goes_to_the_task_that_owns_it_in_the_order_of_those_that_had_i
     hashes = [*HASHES, *(int(h) for h in random.integers(-(2**63), 2**63 - 1, 992))]
     rows = [(n, h, f"r{n}" if n % 3 else None, n % TASKS if n % 5 == 0 else None) for n, h in enumerate(hashes)]
     frame = spark.createDataFrame(rows, "id bigint, _h bigint, text string, `to` int")
-    owner = bucket(F.col("_h"), TASKS) if by is None else F.coalesce(F.col(by), bucket(F.col("_h"), TASKS))
+    owned = F.expr(f"coalesce(int(shiftright((shiftright(_h, 32) + {1 << 31}) * {TASKS}, 32)), 0)")
+    owner = owned if by is None else F.coalesce(F.col(by), owned)
     owners = {row.id: row.owner for row in frame.select("id", owner.alias("owner")).collect()}
     builder = Builder(spark, "c", Shape(True, TASKS), {}, cast("ReadRange", None))
 
@@ -64,8 +64,10 @@ def test_each_row_goes_to_the_task_that_owns_it_in_the_order_of_those_that_had_i
 
 
 @pytest.mark.spark
-def test_inputs_that_are_given_together_are_told_apart(spark: Any, tmp_path: Path) -> None:
-    """Of one a task may own rows, of the other none; they need not have the same columns."""
+@pytest.mark.parametrize("everywhere", [(), (1,)], ids=["by hash", "one everywhere"])
+def test_inputs_that_are_given_together_are_told_apart(spark: Any, tmp_path: Path, everywhere: tuple[int, ...]) -> None:
+    """Of one a task may own rows, of the other none; they need not have the same columns. What is for every task is
+    written once."""
     one = Flow(spark.range(0, 40, 1, 2).selectExpr("id AS _h", "id AS a"), (("_h", "bigint"), ("a", "bigint")))
     other = Flow(spark.range(0, 1, 1, 1).selectExpr("id AS _h", "'x' AS b"), (("_h", "bigint"), ("b", "string")))
     builder = Builder(spark, "c", Shape(True, TASKS), {}, cast("ReadRange", None))
@@ -76,11 +78,14 @@ def test_inputs_that_are_given_together_are_told_apart(spark: Any, tmp_path: Pat
         yield told([Written(json.dumps(found), "", partition(), "")])
 
     Step("", [], 0, 0, "one", {}, {}, False, str(tmp_path)).write(tmp_path / "step.json")
-    files = Prepared(builder.lie([one, other]).then(tell, COLUMNS).frame).run(tmp_path / "step.json")
+    lie = builder.lie([one, other], everywhere=everywhere)
+    files = Prepared(lie.then(tell, COLUMNS).frame).run(tmp_path / "step.json")
     had = {file.rows: json.loads(file.circuit) for file in files}
-    owner = TASKS // 2  # of small hashes: they lie in the middle
-    assert had.pop(owner) == [[{"_h": n, "a": n} for n in range(40)], [{"_h": 0, "b": "x"}]]
-    assert had == {task: [[], []] for task in range(TASKS) if task != owner}
+    owner, others = TASKS // 2, [{"_h": 0, "b": "x"}]  # small hashes lie in the middle
+    assert had.pop(owner) == [[{"_h": n, "a": n} for n in range(40)], others]
+    assert had == {task: [[], others if everywhere else []] for task in range(TASKS) if task != owner}
+    dealt = [pa.ipc.open_file(path).read_all().num_rows for path in tmp_path.glob(f"{exchange.PREFIX}*")]
+    assert sorted(dealt) == [1, 20, 20]
 
 
 def test_rows_are_dealt_out_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,9 +191,26 @@ def test_a_step_that_was_planned_ahead_plans_nothing_and_writes_the_same(
     assert written[0] == written[1]
 
 
-def test_spark_carries_where_rows_lie_that_are_dealt_out_and_none_of_them(spark: Any, tmp_path: Path) -> None:
-    """Neither for a join, both of whose inputs are, nor between two of them."""
-    sql = "SELECT a.id, b.s, c.k FROM keyed a JOIN loose b ON a.k = b.k LEFT JOIN grown c ON b.s = c.s"
+JOIN = "SELECT a.id, b.s, c.k FROM keyed a JOIN loose b ON a.k = b.k LEFT JOIN grown c ON b.s = c.s"
+SCANS = "SELECT k, count(*) AS n FROM (SELECT k FROM keyed WHERE id > 1 UNION ALL SELECT k FROM loose) GROUP BY k"
+JOINS = (
+    "SELECT s, count(*) AS n FROM (SELECT a.id, b.s FROM keyed a JOIN loose b ON a.k = b.k"
+    " UNION ALL SELECT a.id, g.s FROM keyed a JOIN grown g ON a.s = g.s) WHERE id > 1 GROUP BY s"
+)
+
+
+RANGED = "SELECT a.id, b.s FROM keyed a LEFT JOIN loose b ON a.k < b.k"
+
+
+@pytest.mark.parametrize(
+    ("sql", "leaves", "exchanges"),
+    [(JOIN, 3, 3), (RANGED, 2, 2), (SCANS, 1, 2), (JOINS, 4, 4)],
+    ids=["joins", "a join by a range", "a union", "a union of joins"],
+)
+def test_spark_carries_where_rows_lie_that_are_dealt_out_and_none_of_them(
+    spark: Any, tmp_path: Path, sql: str, leaves: int, exchanges: int
+) -> None:
+    """Neither of a join, nor between two of them, nor of a union. A view's own rows are dealt out too."""
     (view,) = Compiler(spark).compile(TABLES, [ViewDefinition("v", sql)], {}).views.values()
     LogWriter(tmp_path / "log").close()
     program = assemble(TABLES, {view.feed: view.root})
@@ -201,7 +218,7 @@ def test_spark_carries_where_rows_lie_that_are_dealt_out_and_none_of_them(spark:
     frame = frames.build(program.circuits[-1], wide=True).frame
     taken = re.findall(r"MapInArrow Handed\((.*?)\)", re.sub(r"#\d+L?", "", _optimized(frame)))
     lie = ", ".join(name for name, _ in LIES)
-    assert sorted(taken) == ["id"] * 3 + [lie] * 3
+    assert sorted(taken) == ["id"] * leaves + [lie] * exchanges
 
 
 def _optimized(frame: Any) -> str:

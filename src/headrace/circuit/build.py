@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -125,10 +125,14 @@ class Builder:
         """Each row in the task that owns its key's hash, or of the number in the column ``by`` where it has one."""
         return self.lie([flow], by).then(Dealt(), flow.columns)
 
-    def lie(self, flows: Sequence[Flow], by: str | None = None) -> Flow:
-        """Where the rows of some flows lie for each task. Each deals out its own: Spark would carry a union's."""
+    def lie(self, flows: Sequence[Flow], by: str | None = None, *, everywhere: Collection[int] = ()) -> Flow:
+        """Where the rows of some flows lie for each task. Each deals out its own: Spark would carry a union's.
+
+        ``everywhere``: the numbers of those whose rows are all for every task.
+        """
         tasks = self.shape.partitions
-        frames = [flow.then(Deal(tasks, number, by), LIES).frame for number, flow in enumerate(flows)]
+        deals = [Deal(tasks, number, by, everywhere=number in everywhere) for number in range(len(flows))]
+        frames = [flow.then(deal, LIES).frame for flow, deal in zip(flows, deals, strict=True)]
         return Flow(reduce(DataFrame.unionAll, frames).repartitionById(tasks, F.col(TASK)), LIES)
 
     def arrange(self, node: Node, keys: Sequence[Expression], *, strict: bool = False) -> Arranged:

@@ -7,7 +7,7 @@ is given comes in the order of the tasks that wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, groupby
 from operator import itemgetter
@@ -32,31 +32,36 @@ class Deal:
     """A stage that writes its rows and gives ``LIES``: for which task, as rows of which ``input`` of several that it is
     given together, in which file, as which of its batches.
 
-    A row goes to the task that owns its ``_h``, or to that in the column ``by`` where it has one there.
+    A row goes to the task that owns its ``_h``, or to that in the column ``by`` where it has one there, or
+    ``everywhere``.
     """
 
-    def __init__(self, tasks: int, input: int = 0, by: str | None = None) -> None:
-        self.tasks, self.input, self.by = tasks, input, by
+    def __init__(self, tasks: int, input: int = 0, by: str | None = None, *, everywhere: bool = False) -> None:
+        self.tasks, self.input, self.by, self.everywhere = tasks, input, by, everywhere
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         path = Path(current().folder) / f"{PREFIX}{partition():06}~{attempt()}~{next(_number)}.arrow"
-        tasks, writer = list[int](), None
+        owners, writer = list[Sequence[int]](), None
         for rows in _portions(pieces):
             with _naming(path):
                 writer = writer or pa.ipc.new_file(pa.OSFile(str(path), "wb"), rows.schema)
-                tasks += self.written(rows, writer)
+                owners += self.written(rows, writer)
         if writer is None:
             return
         with _naming(path):
             writer.close()
-        number = len(tasks)
-        inputs, batches = np.full(number, self.input, np.int32), np.arange(number, dtype=np.int32)
-        columns = [np.array(tasks, np.int32), inputs, [str(path)] * number, batches]
-        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=[n for n, _ in LIES])
+        lie = [(task, self.input, str(path), batch) for batch, tasks in enumerate(owners) for task in tasks]
+        types = (pa.int32(), pa.int32(), pa.string(), pa.int32())
+        columns = [pa.array(column, t) for column, t in zip(zip(*lie, strict=True), types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=[n for n, _ in LIES])
 
     @timed(WRITE)
-    def written(self, rows: pa.Table, writer: pa.RecordBatchWriter) -> list[int]:
-        """Write a batch for each task that any of the rows is for: the tasks."""
+    def written(self, rows: pa.Table, writer: pa.RecordBatchWriter) -> list[Sequence[int]]:
+        """Write the rows in batches: which tasks each of them is for."""
+        if self.everywhere:
+            (batch,) = rows.combine_chunks().to_batches()
+            writer.write_batch(batch)
+            return [range(self.tasks)]
         owners = self.owners(rows)
         order = np.argsort(owners, kind="stable")
         owned = owners[order]
@@ -64,10 +69,10 @@ class Deal:
         (batch,) = rows.take(pa.array(order)).combine_chunks().to_batches()
         for first, end in zip(firsts, [*firsts[1:], len(owned)], strict=True):
             writer.write_batch(batch.slice(first, end - first))
-        return [int(task) for task in owned[firsts]]
+        return [(int(task),) for task in owned[firsts]]
 
     def owners(self, rows: pa.Table) -> npt.NDArray[np.int32]:
-        """The task of each row. Of hashes they are equal ranges of the 64-bit space, as ``hashing.bucket`` says."""
+        """The task of each row. Of hashes they are equal ranges of the 64-bit space."""
         hashes = rows[HASH].fill_null(0).to_numpy()
         upper = (hashes >> 32) + (1 << 31)
         owners = np.where(rows[HASH].is_valid().to_numpy(), (upper * self.tasks) >> 32, 0).astype(np.int32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -102,7 +103,8 @@ def fields(node: Node, letter: str = "c") -> Columns:
 class Flow:
     """``made``: no input but the task itself, so that ``stages`` can also run inside another stage of the task.
 
-    ``taken``: what the first of the stages takes.
+    ``taken``: what the first of the stages takes. ``beside``: flows whose rows are among these; what comes next is done
+    to each by itself, as Spark's union would take row by row what Python has.
     """
 
     given: DataFrame
@@ -110,6 +112,7 @@ class Flow:
     stages: tuple[Stage, ...] = ()
     made: bool = False
     taken: Columns = ()
+    beside: tuple[Flow, ...] = ()
 
     @property
     def chain(self) -> Chain:
@@ -118,17 +121,28 @@ class Flow:
     @property
     def frame(self) -> DataFrame:
         """The rows as a DataFrame."""
+        if self.beside:
+            return reduce(DataFrame.unionAll, [flow.frame for flow in self.each])
         if not self.stages:
             return self.given
         given = to_hand_over(self.given, self.taken)
         return taken_back(given.mapInArrow(Handed(*self.stages), handed_schema(self.columns)), self.columns)
 
+    @property
+    def each(self) -> tuple[Flow, ...]:
+        """The flows that this one is made of: itself, and those beside."""
+        return replace(self, beside=()), *self.beside
+
     def then(self, stage: Stage, columns: Sequence[tuple[str, str]]) -> Flow:
         """The rows after one more stage in Python, which makes ``columns``."""
+        if self.beside:
+            return united([flow.then(stage, columns) for flow in self.each])
         taken = self.taken if self.stages else self.columns
         return replace(self, columns=tuple(columns), stages=(*self.stages, stage), taken=taken)
 
     def select(self, values: Sequence[Value]) -> Flow:
+        if self.beside:
+            return united([flow.select(values) for flow in self.each])
         columns = tuple((v.name, v.type) for v in values)
         local = tuple(v.local for v in values if v.local is not None)
         if self.stages and len(local) == len(values):
@@ -136,6 +150,14 @@ class Flow:
         return Flow(self.frame.select(*[v.column.alias(v.name) for v in values]), columns)
 
     def where(self, condition: Expression) -> Flow:
+        if self.beside:
+            return united([flow.where(condition) for flow in self.each])
         if self.stages and condition.local is not None:
             return self.then(Where(condition.local), self.columns)
         return Flow(self.frame.filter(condition.column), self.columns)
+
+
+def united(flows: Sequence[Flow]) -> Flow:
+    """The rows of all of them, which have the same columns."""
+    first, *others = [each for flow in flows for each in flow.each]
+    return replace(first, made=False, beside=tuple(others))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from headrace.circuit.flow import Value
@@ -35,9 +34,3 @@ def group_hash(keys: Sequence[Expression | Value]) -> Value:
     if keys:
         hashed = F.xxhash64(*[part for key in keys for part in (key.column, key.column.isNull())])
     return Value(HASH, "bigint", hashed, hash_of((k.local for k in keys), (k.type for k in keys), strict=False))
-
-
-def bucket(key_hash: Column, partitions: int) -> Column:
-    """The partition of a hash: equal ranges of the 64-bit space."""
-    upper = F.shiftright(key_hash, 32) + F.lit(1 << 31)
-    return F.coalesce(F.shiftright(upper * F.lit(partitions), 32), F.lit(0)).cast("int")

@@ -21,13 +21,13 @@ from pyspark.sql import functions as F
 
 from headrace.circuit import node
 from headrace.circuit.flow import CHANGE, INSTANT, Flow, Value, change, fields, kept
-from headrace.circuit.hashing import bucket, group_hash, strict_hash
+from headrace.circuit.hashing import group_hash, strict_hash
 from headrace.circuit.local import Reference
 from headrace.circuit.node import Expression
 from headrace.circuit.one_row import TRUE
 from headrace.circuit.operators.matches import AT, HEAD, HOLDS, MATCHES, PAIR, WAS, LeftAlone, Settle
 from headrace.circuit.operators.pairs import Events, Pairs, both_changed, each_once, left_changed, right_changed
-from headrace.circuit.operators.sides import SIDE, Inputs, Side, matched
+from headrace.circuit.operators.sides import Inputs, Side, matched
 from headrace.circuit.task import batches, current, partition
 from headrace.model.delivery import WEIGHT
 from headrace.state.arrangement import Arrangement
@@ -36,8 +36,6 @@ from headrace.state.run import HASH, column
 
 if TYPE_CHECKING:
     from headrace.circuit.build import Builder
-
-TASK = "_t"  # int: the task that a copy of a row goes to
 
 
 class ProbeAll:
@@ -132,7 +130,7 @@ def delta(builder: Builder, this: node.Join) -> Flow:
     sides = [*fields(this.left, "l"), *fields(this.right, "r")]
     columns = [*sides, *CHANGE] if kind == "inner" else [*HEAD, *sides]
     stage = ProbeAll(kind, inputs, builder.shape.partitions)
-    pairs = matched(builder, this, inputs, left_hash, right_hash, stage, columns, shown_to_all)
+    pairs = matched(builder, this, inputs, left_hash, right_hash, stage, columns, everywhere={1})
     if kind != "inner":
         met = builder.claim(hashlib.blake2b(f"matches:{this.fingerprint}".encode(), digest_size=12).hexdigest())
         checked = pairs.select([*[kept(n, t) for n, t in columns], holds(this.condition)])
@@ -164,15 +162,6 @@ def _side(builder: Builder, letter: str, child: node.Node, *, of_table: bool) ->
 def unhashable(type_text: str) -> bool:
     """Whether Spark has no hash of values of the type, or equal values may hash apart."""
     return "map<" in type_text or "variant" in type_text or " collate " in type_text
-
-
-def shown_to_all(builder: Builder, rows: Flow) -> Flow:
-    """Rows of the left to the task that owns them, a copy of each row of the right to every task."""
-    tasks = builder.shape.partitions
-    own = F.array(bucket(F.col(HASH), tasks))
-    every = F.array(*[F.lit(task) for task in range(tasks)])
-    copies = rows.frame.withColumn(TASK, F.explode(F.when(F.col(SIDE) == 0, own).otherwise(every)))
-    return builder.dealt(Flow(copies, (*rows.columns, (TASK, "int"))), TASK)
 
 
 def holds(condition: Expression) -> Value:

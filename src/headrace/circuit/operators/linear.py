@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import reduce
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.circuit import node
-from headrace.circuit.flow import CHANGE, INSTANT, Flow, Together, change, computed, fields
+from headrace.circuit.flow import CHANGE, INSTANT, Flow, Together, Value, change, computed, fields, kept, united
 from headrace.circuit.local import Reference
 from headrace.circuit.picked import Select
 from headrace.circuit.task import batches
@@ -80,11 +78,14 @@ def expand(builder: Builder, this: node.Expand) -> Flow:
 def union(builder: Builder, this: node.Union) -> Flow:
 
     columns = (*fields(this), *CHANGE)
-    inputs = [builder.delta(child) for child in this.inputs]
-    if not builder.shape.wide and all(f.made and f.columns == columns for f in inputs):
-        return builder.made(Together(*[f.chain for f in inputs]), columns)
-    frames = [
-        f.frame.select(*[F.col(f"c{i}").cast(t).alias(f"c{i}") for i, t in enumerate(this.types)], WEIGHT, INSTANT)
-        for f in inputs
-    ]
-    return Flow(reduce(DataFrame.unionAll, frames), columns)
+    flows = [builder.delta(child) for child in this.inputs]
+    if all(f.made and f.columns == columns for f in flows):
+        return builder.made(Together(*[f.chain for f in flows]), columns)
+    return united([_as(this.types, flow) for flow in flows])
+
+
+def _as(types: Sequence[str], flow: Flow) -> Flow:
+    """The rows with values of these types."""
+    columns, given = [(f"c{i}", t) for i, t in enumerate(types)], dict(flow.columns)
+    values = [kept(n, t) if given[n] == t else Value(n, t, F.col(n).cast(t), None) for n, t in columns]
+    return flow.select([*values, *change()])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,22 +113,21 @@ def keyed(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 def matched(
     builder: Builder, this: node.Join | node.Threshold, inputs: Inputs, left_hash: Value, right_hash: Value,
-    stage: Stage, columns: list[tuple[str, str]], deal: Callable[[Builder, Flow], Flow] | None = None,
+    stage: Stage, columns: list[tuple[str, str]], everywhere: Collection[int] = (),
 ) -> Flow:  # fmt: skip
     """The flow of a join's ``stage``, which asks ``inputs`` for its rows.
 
-    ``deal`` brings both inputs' rows to the tasks of a wide circuit; by default each goes where its key belongs.
+    In a wide circuit each row goes to the task where its key belongs; those of inputs with a number in ``everywhere``
+    go to every task.
     """
 
     flows = [_side(builder, child, hashed, letter) for child, hashed, letter in (
         (this.left, left_hash, "l"), (this.right, right_hash, "r"))]  # fmt: skip
-    if builder.shape.wide and deal is not None:
-        return deal(builder, _tagged(this, flows)).then(stage, columns)
     if builder.shape.wide:
         inputs.dealt = True
-        return builder.lie(flows).then(stage, columns)
+        return builder.lie(flows, everywhere=everywhere).then(stage, columns)
     if not any(f.made for f in flows):
-        return builder.gather(_tagged(this, flows)).then(stage, columns)
+        return builder.alone(_tagged(this, flows)).then(stage, columns)
     if all(f.made for f in flows):
         inputs.chains = (flows[0].chain, flows[1].chain)
         return builder.made(stage, tuple(columns))
