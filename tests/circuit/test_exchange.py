@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from headrace.circuit import exchange
 from headrace.circuit.build import Builder, Shape
-from headrace.circuit.flow import Columns, Flow
+from headrace.circuit.flow import Columns, Flow, united
 from headrace.circuit.operators.changes import ReadRange
 from headrace.circuit.prepare import Prepared
 from headrace.circuit.task import Step, partition
@@ -86,6 +86,30 @@ def test_inputs_that_are_given_together_are_told_apart(spark: Any, tmp_path: Pat
     assert had == {task: [[], others if everywhere else []] for task in range(TASKS) if task != owner}
     dealt = [pa.ipc.open_file(path).read_all().num_rows for path in tmp_path.glob(f"{exchange.PREFIX}*")]
     assert sorted(dealt) == [1, 20, 20]
+
+
+@pytest.mark.spark
+def test_inputs_that_spark_runs_in_one_task_write_files_of_their_own(spark: Any, tmp_path: Path) -> None:
+    """Each in a process of its own, of which none knows what another wrote. So do those of a union."""
+    columns: Columns = (("id", "bigint"), ("_h", "bigint"))
+    flows = [
+        Flow(spark.range(n * 100, n * 100 + 40, 1, 1).selectExpr("id", "0L AS _h"), columns).then(iter, columns)
+        for n in range(3)
+    ]
+    builder = Builder(spark, "c", Shape(True, 1), {}, cast("ReadRange", None))
+
+    def tell(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lie = list(pieces)
+        found = [[id for rows in exchange.Dealt(n)(lie) for id in rows["id"].to_pylist()] for n in (0, 1)]
+        yield told([Written(json.dumps(found), "", partition(), "")])
+
+    Step("", [], 0, 0, "one", {}, {}, False, str(tmp_path)).write(tmp_path / "step.json")
+    frame = builder.lie([united(flows[:2]), flows[2]]).then(tell, COLUMNS).frame
+    (file,) = Prepared(frame).run(tmp_path / "step.json")
+    assert json.loads(file.circuit) == [[*range(40), *range(100, 140)], [*range(200, 240)]]
+    written = [path.stem.split("~")[2:] for path in tmp_path.glob(f"{exchange.PREFIX}*")]
+    assert len({attempt for attempt, _ in written}) == 1
+    assert sorted(number for _, number in written) == ["000000", "000001", "000002"]
 
 
 def test_rows_are_dealt_out_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

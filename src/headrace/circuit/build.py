@@ -85,7 +85,7 @@ class Builder:
 
     def counted(self, flow: Flow, key: str) -> Flow:
         """The same rows, counted under the key where Python has them, or it is asked for."""
-        if self.counting or flow.stages:
+        if self.counting or flow.in_python:
             return flow.then(Passed(key), flow.columns)
         self.unseen.add(key)
         return flow
@@ -131,8 +131,11 @@ class Builder:
         ``everywhere``: the numbers of those whose rows are all for every task.
         """
         tasks = self.shape.partitions
-        deals = [Deal(tasks, number, by, everywhere=number in everywhere) for number in range(len(flows))]
-        frames = [flow.then(deal, LIES).frame for flow, deal in zip(flows, deals, strict=True)]
+        inputs = [(input, each) for input, flow in enumerate(flows) for each in flow.each]
+        frames = [
+            flow.then(Deal(tasks, input, number, by, everywhere=input in everywhere), LIES).frame
+            for number, (input, flow) in enumerate(inputs)
+        ]
         return Flow(reduce(DataFrame.unionAll, frames).repartitionById(tasks, F.col(TASK)), LIES)
 
     def arrange(self, node: Node, keys: Sequence[Expression], *, strict: bool = False) -> Arranged:

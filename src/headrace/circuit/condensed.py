@@ -12,7 +12,7 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
-from headrace.circuit.flow import Flow, Value, change
+from headrace.circuit.flow import Flow, Value, change, united
 from headrace.circuit.task import gathered
 from headrace.model.delivery import WEIGHT
 
@@ -27,6 +27,8 @@ EQUAL_BITS = re.compile(
 
 def condensed(flow: Flow, values: Sequence[Value]) -> Flow:
     """``values`` of the flow's rows with ``_w`` and ``_i``; equal rows of an instant may be brought together."""
+    if flow.beside:
+        return united([condensed(each, values) for each in flow.each])
     made = flow.select([*change(), *values])
     if not made.stages or not all(EQUAL_BITS.fullmatch(v.type) for v in values):
         return made

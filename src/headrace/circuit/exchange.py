@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count, groupby
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
@@ -25,7 +25,6 @@ TASK, INPUT, FILE, BATCH = "task", "input", "file", "batch"
 LIES = ((TASK, "int"), (INPUT, "int"), (FILE, "string"), (BATCH, "int"))
 PREFIX = ".dealt~"
 ROWS, BYTES = 1 << 18, 64 << 20  # that a task deals out at a time
-_number = count()
 
 
 class Deal:
@@ -33,14 +32,17 @@ class Deal:
     given together, in which file, as which of its batches.
 
     A row goes to the task that owns its ``_h``, or to that in the column ``by`` where it has one there, or
-    ``everywhere``.
+    ``everywhere``. ``number``: of those that deal out for the same tasks, as Spark may run several in one task of its
+    own, each in another process.
     """
 
-    def __init__(self, tasks: int, input: int = 0, by: str | None = None, *, everywhere: bool = False) -> None:
-        self.tasks, self.input, self.by, self.everywhere = tasks, input, by, everywhere
+    def __init__(
+        self, tasks: int, input: int = 0, number: int = 0, by: str | None = None, *, everywhere: bool = False
+    ) -> None:
+        self.tasks, self.input, self.number, self.by, self.everywhere = tasks, input, number, by, everywhere
 
     def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        path = Path(current().folder) / f"{PREFIX}{partition():06}~{attempt()}~{next(_number)}.arrow"
+        path = Path(current().folder) / f"{PREFIX}{partition():06}~{attempt()}~{self.number:06}.arrow"
         owners, writer = list[Sequence[int]](), None
         for rows in _portions(pieces):
             with _naming(path):

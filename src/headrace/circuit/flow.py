@@ -129,6 +129,11 @@ class Flow:
         return taken_back(given.mapInArrow(Handed(*self.stages), handed_schema(self.columns)), self.columns)
 
     @property
+    def in_python(self) -> bool:
+        """Whether Python has the rows already, so that one more stage is no crossing."""
+        return all(flow.stages for flow in self.each)
+
+    @property
     def each(self) -> tuple[Flow, ...]:
         """The flows that this one is made of: itself, and those beside."""
         return replace(self, beside=()), *self.beside

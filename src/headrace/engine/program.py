@@ -184,7 +184,7 @@ class Frames:
         """
         narrow = self._narrow[circuit.name]
         dealt = self.deal_all or not (narrow.made or stateless(circuit))
-        if wide and dealt:
+        if wide and dealt and self.partitions > 1:
             return self.build(circuit, wide=True).frame
         self.unseen[circuit.name, wide] = self.unseen[circuit.name, False]
         return narrow.frame

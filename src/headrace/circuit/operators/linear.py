@@ -60,7 +60,7 @@ def expand(builder: Builder, this: node.Expand) -> Flow:
 
     flow, columns = builder.delta(this.child), (*fields(this), *CHANGE)
     forms = [[e.local if e.type == t else None for e, t in zip(p, this.types, strict=True)] for p in this.projections]
-    if flow.stages and all(form is not None for projection in forms for form in projection):
+    if flow.in_python and all(form is not None for projection in forms for form in projection):
         names = tuple(name for name, _ in columns)
         kept = (Reference(WEIGHT), Reference(INSTANT))
         projections = [tuple(form for form in projection if form is not None) for projection in forms]
