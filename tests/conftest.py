@@ -18,7 +18,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import sampled
+import warm_jvm
 from project_folder import ProjectFolder
+from usual import selection
+from usual.times import SESSION, Ledger, Times
 
 settings.register_profile(
     "default",
@@ -27,29 +31,53 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=30)
+settings.register_profile("usual", parent=settings.get_profile("default"), max_examples=30)
 settings.register_profile("explore", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
 
 os.environ.setdefault(
     "HEADRACE_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 )
-HERE = Path(__file__).parent
-LONGEST_FIRST = ("sql", "scenarios", "planted", "laws", "engine", "sinks", "generator", "circuit", "sqlgate", "cli")
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
-settings.load_profile(PROFILE)
 
 
-def pytest_report_header() -> str:
-    drawn = "new examples at every run" if PROFILE == "explore" else "the same examples at every run"
-    return f"random tests: profile '{PROFILE}', {settings.get_profile(PROFILE).max_examples} examples, {drawn}"
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        begin(config)
+    settings.load_profile(profile())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Folders whose files take minutes come first: a run's end is many short files, and no worker is left alone with a
-    long one. The Makefile says that files are dealt out in this order.
-    """
-    place = {folder: number for number, folder in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: place.get(item.path.relative_to(HERE).parts[0], len(place)))
+def begin(config: pytest.Config) -> None:
+    """What a run decides once, for its workers too: which tests it takes, and whether it lends JVMs."""
+    selection.decide(config)
+    config.pluginmanager.register(Times(usual=selection.usual()))
+    if os.environ.get("HEADRACE_OWN_JVMS") != "1":
+        lending = warm_jvm.kept()
+        os.environ.update(lending.__enter__())
+        config.add_cleanup(lambda: lending.__exit__(None, None, None))
+
+
+def profile() -> str:
+    return os.environ.get("HYPOTHESIS_PROFILE") or ("usual" if selection.usual() else "default")
+
+
+def pytest_report_header() -> list[str]:
+    drawn = "new examples at every run" if profile() == "explore" else "the same examples at every run"
+    examples = settings.get_profile(profile()).max_examples
+    random_tests = f"random tests: profile '{profile()}', {examples} examples, {drawn}"
+    return [random_tests, f"HEADRACE_SHARE={sampled.SHARE}", *selection.told()]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    selection.take(config, items, Ledger().one_in)
+    for item in items:
+        if SESSION in getattr(item, "fixturenames", ()):
+            item.user_properties.append(("session", SESSION))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from usual.turns import Turns
+
+    return Turns(config, log, Ledger())
 
 
 @pytest.fixture
@@ -62,6 +90,12 @@ def project(tmp_path: Path) -> ProjectFolder:
 
 # ---- Shared servers: the session-scoped `spark` fixture (marker: spark) has its place here. It imports pyspark inside
 # ---- its body, so that tests that do not ask for it start in milliseconds.
+
+
+@pytest.fixture
+def own_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test starts of the product begins a JVM of its own, as it does with a user (tests/warm_jvm.py)."""
+    monkeypatch.delenv("SPARK_HOME", raising=False)
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +115,7 @@ def spark(spark_local: Path) -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_DIRS", str(spark_local))
+        patch.delenv("SPARK_HOME", raising=False)
         session = open_session(Settings())
     stop = session.stop
     session.stop = lambda: None  # type: ignore[method-assign]

@@ -1,19 +1,21 @@
 """Cases that prove the same once more, at a price: the usual run takes some of them, `make prove` all.
 
-Which ones follows from HEADRACE_SEED (1), so a red test is red for everyone; HEADRACE_PROVE=long takes all.
+Which ones follows from HEADRACE_SHARE, by itself the number of the day (UTC): the same all day and for everyone, others
+tomorrow. Each run says it at its beginning. HEADRACE_PROVE=long takes all.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Iterable
 from typing import TypeVar
 
 Drawn = TypeVar("Drawn")
 ALL = os.environ.get("HEADRACE_PROVE") == "long"
-SEED = int(os.environ.get("HEADRACE_SEED", "1"))
+SHARE = int(os.environ.setdefault("HEADRACE_SHARE", str(datetime.datetime.now(datetime.UTC).date().toordinal())))
 
 
 def sampled(cases: Iterable[Drawn], one_in: int) -> list[Drawn]:
-    """Every ``one_in``-th of the cases, beginning with one by the seed; at least one where there are so many."""
-    return list(cases)[0 if ALL else SEED % one_in :: 1 if ALL else one_in]
+    """Every ``one_in``-th of the cases, beginning with one by the share; at least one where there are so many."""
+    return list(cases)[0 if ALL else SHARE % one_in :: 1 if ALL else one_in]

@@ -1,7 +1,8 @@
-"""Prepare a checkout: ``venv`` makes .venv, ``postgres``, ``mariadb`` and ``mysql`` see to servers for tests.
+"""Prepare a checkout: ``venv`` makes .venv, ``postgres``, ``mariadb`` and ``mysql`` see to servers for tests,
+``chromium`` to a browser, ``node`` to what the page is built with.
 
-``make setup``, ``make test-deps`` and ``make test-mysql`` call it. It needs the standard library alone, for it runs
-before anything is installed. What it cannot install itself it names, with the command that does.
+``make setup``, ``make test-deps``, ``make test-mysql`` and ``make browser`` call it. It needs the standard library
+alone, for it runs before anything is installed. What it cannot install itself it names, with the command that does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
+NODE_MIN = 20
 
 FIND_POSTGRES = """
 from headrace.testing.postgres import find_binaries
@@ -28,17 +30,20 @@ try:
 except RuntimeError:
     pass
 """
+INSTALL = """
+set -e
+export DEBIAN_FRONTEND=noninteractive
+install() { apt-get install -y --no-install-recommends %s; }
+install || { apt-get update && install; }
+"""
 # The server package would make a cluster and start it on port 5432. The tests make their own, so this is held back
 # for the length of the installation alone.
-INSTALL_POSTGRES = """
-set -e
+INSTALL_POSTGRES = f"""
 setting=/etc/postgresql-common/createcluster.d/headrace-tests.conf
 mkdir -p "$(dirname "$setting")"
 trap 'rm -f "$setting"' EXIT
 echo 'create_main_cluster = false' >"$setting"
-export DEBIAN_FRONTEND=noninteractive
-install() { apt-get install -y --no-install-recommends postgresql; }
-install || { apt-get update && install; }
+{INSTALL % "postgresql"}
 """
 
 FIND_MARIADB = """
@@ -49,11 +54,11 @@ except RuntimeError:
     pass
 """
 # The server's binaries alone: of these packages none makes a server or starts one.
-INSTALL_MARIADB = """
-set -e
-export DEBIAN_FRONTEND=noninteractive
-install() { apt-get install -y --no-install-recommends mariadb-server-core mariadb-client-core; }
-install || { apt-get update && install; }
+MARIADB_PACKAGES = "mariadb-server-core mariadb-client-core"
+
+FIND_CHROMIUM = """
+from benchmarks.browser import program
+print(program() or "")
 """
 
 FIND_MYSQL = """
@@ -71,7 +76,10 @@ MYSQL_SECONDS_MAX = 600
 
 
 def main(arguments: list[str]) -> int:
-    tasks = {"venv": prepare_venv, "postgres": prepare_postgres, "mariadb": prepare_mariadb, "mysql": prepare_mysql}
+    tasks = {
+        "venv": prepare_venv, "postgres": prepare_postgres, "mariadb": prepare_mariadb, "mysql": prepare_mysql,
+        "chromium": prepare_chromium, "node": prepare_node,
+    }  # fmt: skip
     if len(arguments) != 1 or arguments[0] not in tasks:
         return stop("tools/prepare.py needs one of: " + ", ".join(tasks))
     return tasks[arguments[0]]()
@@ -135,15 +143,9 @@ def prepare_postgres() -> int:
     if found:
         say(f"PostgreSQL: {found}")
         return 0
-    as_root = root_command()
-    if as_root is not None and shutil.which("apt-get"):
-        say("installing PostgreSQL from Debian's packages")
-        if (
-            subprocess.call([*as_root, "sh", "-c", INSTALL_POSTGRES], stdin=subprocess.DEVNULL) == 0
-            and postgres_folder()
-        ):
-            return 0
-        say("Debian's package could not be installed; taking the one from Python's packages")
+    if installed("PostgreSQL", INSTALL_POSTGRES) and postgres_folder():
+        return 0
+    say("taking PostgreSQL from Python's packages")
     pip_install("pgserver")
     return 0 if postgres_folder() else stop("no PostgreSQL server was found: apt-get install postgresql")
 
@@ -154,19 +156,44 @@ def prepare_mariadb() -> int:
     if found:
         say(f"MariaDB: {found}")
         return 0
-    as_root = root_command()
-    if as_root is not None and shutil.which("apt-get"):
-        say("installing MariaDB from Debian's packages")
-        command = [*as_root, "sh", "-c", INSTALL_MARIADB]
-        if subprocess.call(command, stdin=subprocess.DEVNULL) == 0 and folder(FIND_MARIADB):
-            return 0
-    advice = (
-        "no MariaDB server was found: apt-get install --no-install-recommends mariadb-server-core mariadb-client-core"
-    )
+    if installed("MariaDB", INSTALL % MARIADB_PACKAGES) and folder(FIND_MARIADB):
+        return 0
+    advice = f"no MariaDB server was found: apt-get install --no-install-recommends {MARIADB_PACKAGES}"
     if os.environ.get("CI"):
         return stop(advice)
     say(f"{advice}; the tests that need one are left out")
     return 0
+
+
+def prepare_chromium() -> int:
+    """A browser for the stories of the page: one that is there, else Debian's package."""
+    found = folder(FIND_CHROMIUM)
+    if found:
+        say(f"browser: {found}")
+        return 0
+    if installed("Chromium", INSTALL % "chromium") and folder(FIND_CHROMIUM):
+        return 0
+    return stop("no browser was found: apt-get install chromium")
+
+
+def prepare_node() -> int:
+    """What the page is built with, and axe-core, by which its stories judge it: into console/node_modules."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if not node or not npm:
+        return stop(f"Node {NODE_MIN} or newer is needed, with npm, and none was found: https://nodejs.org")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.removeprefix("v").partition(".")[0]) < NODE_MIN:
+        return stop(f"Node {NODE_MIN} or newer is needed, {node} is {version}: https://nodejs.org")
+    return subprocess.call([npm, "ci", "--no-audit", "--no-fund"], cwd=ROOT / "console", stdin=subprocess.DEVNULL)
+
+
+def installed(what: str, script: str) -> bool:
+    """Whether Debian's packages could be installed; not tried without apt-get and the right to use it."""
+    as_root = root_command()
+    if as_root is None or not shutil.which("apt-get"):
+        return False
+    say(f"installing {what} from Debian's packages")
+    return subprocess.call([*as_root, "sh", "-c", script], stdin=subprocess.DEVNULL) == 0
 
 
 def prepare_mysql() -> int:
@@ -177,6 +204,8 @@ def prepare_mysql() -> int:
         return 0
     build = MYSQL_BUILDS.get(platform.machine()) if sys.platform == "linux" else None
     maven = shutil.which("mvn")
+    if build is not None and maven is None and installed("Maven", INSTALL % "maven"):
+        maven = shutil.which("mvn")
     if build is None or maven is None:
         lacking = "there is no build for this machine" if build is None else "Maven is needed (apt-get install maven)"
         return stop(f"no MySQL server was found and none can be brought: {lacking}, or set HEADRACE_MYSQL_BIN")
@@ -215,7 +244,7 @@ def postgres_folder() -> str:
 
 
 def folder(find: str) -> str:
-    """Where a server's programs are, or nothing; the product's test kit says."""
+    """Where a server's programs are, or a browser, or nothing; the product's test kit says."""
     answer = subprocess.run(
         [str(VENV / "bin" / "python"), "-c", find], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
     )

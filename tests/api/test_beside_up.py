@@ -32,11 +32,12 @@ from headrace.api.shapes.lineage import ColumnLineage, Lineage
 from headrace.engine.session import YIELDING
 from headrace.governance.access import Access
 from headrace.governance.roles import Role
+from warm_jvm import own_jvm
 
 PAGE = Path(__file__).parents[2] / "docs/reference/api.md"
 COMMAND = Path(sys.executable).with_name("headrace")
 WAIT_S = 120
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.together]
 
 
 HUNDRED_THOUSAND = "(SELECT explode(sequence(1, 100000)) AS {0}) {0}"
@@ -98,7 +99,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         settings.write("\napi: {port: 0}\n")
     with (folder / "errors").open("w") as errors:
         process = subprocess.Popen(
-            [COMMAND, "up", "--json"], cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True
+            [COMMAND, "up", "--json"], cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True, env=own_jvm()
         )
         try:
             made = Running(folder, process)

@@ -31,6 +31,7 @@ from headrace.sinks.alerts.outbox import Outbox
 from headrace.sinks.tenure import Tenure
 from published_view import Published, Rows
 
+pytestmark = pytest.mark.together
 STEPS = 6
 
 

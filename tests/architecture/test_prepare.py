@@ -51,4 +51,7 @@ def test_an_unknown_task_lists_those_there_are() -> None:
     answer = subprocess.run(
         [sys.executable, PREPARE, "everything"], env=dict(os.environ), capture_output=True, text=True, check=False
     )
-    assert (answer.returncode, answer.stderr) == (1, "tools/prepare.py needs one of: venv, postgres, mariadb, mysql\n")
+    assert (answer.returncode, answer.stderr) == (
+        1,
+        "tools/prepare.py needs one of: venv, postgres, mariadb, mysql, chromium, node\n",
+    )

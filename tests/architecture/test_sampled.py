@@ -1,4 +1,4 @@
-"""What the usual run takes of a family (tests/sampled.py): its share by the seed, every case by some seed, all if asked."""
+"""What the usual run takes of a family (tests/sampled.py): every case on some day, all if asked."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sampled
 CASES = "abcdefgh"
 
 
-def test_every_case_is_drawn_by_some_seed_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_case_is_drawn_on_some_day_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampled, "ALL", False)
     drawn = []
-    for seed in range(1, 4):
-        monkeypatch.setattr(sampled, "SEED", seed)
+    for share in range(1, 4):
+        monkeypatch.setattr(sampled, "SHARE", share)
         drawn.append("".join(sampled.sampled(CASES, 3)))
     assert drawn == ["beh", "cf", "adg"]
 

@@ -28,6 +28,7 @@ def cells(table: Locator) -> list[list[str]]:
     return rows
 
 
+@pytest.mark.short
 def test_log_in_with_a_token(browser: Browser, shop: ServedProject) -> None:
     context = browser.new_context(base_url=shop.url)
     page = context.new_page()
@@ -53,6 +54,7 @@ def test_log_in_with_a_token(browser: Browser, shop: ServedProject) -> None:
     context.close()
 
 
+@pytest.mark.short
 def test_see_how_the_project_is(page: Page) -> None:
     page.goto("/")
     expect(page.get_by_text("Nothing is wrong")).to_be_visible()
@@ -70,6 +72,7 @@ def test_see_how_the_project_is(page: Page) -> None:
     assert cells(page.locator("table")) == [["north", "1", "19.90"], ["south", "1", "5.00"]]
 
 
+@pytest.mark.short
 def test_a_change_appears_within_a_second(page: Page, shop: ServedProject) -> None:
     """A second from the publication on: until then the engine has it, whose own speed is measured elsewhere."""
     page.goto("/views/revenue")
@@ -93,6 +96,7 @@ def test_a_change_appears_within_a_second(page: Page, shop: ServedProject) -> No
     assert min(from_published) <= 1.0
 
 
+@pytest.mark.short
 def test_changes_as_they_come(page: Page, shop: ServedProject) -> None:
     page.goto("/views/revenue/changes")
     expect(page.get_by_text("No change since commit")).to_be_visible()
@@ -116,6 +120,7 @@ def many_orders(shop: ServedProject) -> None:
     shop.wait(shop.push(orders={"upsert": rows}))
 
 
+@pytest.mark.short
 def test_filter_and_order(page: Page, many_orders: None, tmp_path: Path) -> None:
     page.goto("/views/all_orders")
     table = page.get_by_role("region", name="rows of all_orders")
@@ -180,6 +185,7 @@ def test_travel_in_time(page: Page, shop: ServedProject) -> None:
     expect(page.get_by_role("alert")).to_contain_text("'yesterday' is neither a commit number nor a time")
 
 
+@pytest.mark.short
 def test_find_rows_by_words(page: Page) -> None:
     page.goto("/views/all_customers/search")
     page.get_by_label("words to find in all_customers").fill("ada")
@@ -220,6 +226,7 @@ def test_see_how_a_view_is_made(page: Page) -> None:
     expect(version).to_contain_text("from commit 1")
 
 
+@pytest.mark.short
 def test_ask_in_sql(page: Page, tmp_path: Path) -> None:
     page.goto("/sql")
     page.get_by_label("one SELECT").fill(
@@ -252,6 +259,7 @@ def test_a_refused_question_says_what_and_why(logged_in: BrowserContext) -> None
     page.close()
 
 
+@pytest.mark.short
 def test_follow_the_lineage(page: Page) -> None:
     page.goto("/lineage")
     graph = page.get_by_role("group", name="lineage")
@@ -275,6 +283,7 @@ def test_follow_the_lineage(page: Page) -> None:
     expect(page.get_by_role("heading", name="revenue")).to_be_visible()
 
 
+@pytest.mark.short
 def test_read_a_feed_like_mail(page: Page, shop: ServedProject) -> None:
     commit = shop.push(customers={"upsert": [{"id": 2, "name": "Bo", "region": "west"}]}).json()["commit"]
     shop.push(customers={"upsert": [{"id": 2, "name": "Bo", "region": "south"}]})
@@ -303,6 +312,7 @@ def test_read_a_feed_like_mail(page: Page, shop: ServedProject) -> None:
     expect(letters.first.locator(".letter")).to_contain_text("Di")
 
 
+@pytest.mark.short
 def test_correct_what_is_in_the_quarantine(page: Page, shop: ServedProject) -> None:
     held = shop.push(orders={"insert": [{"id": 10, "customer_id": 1, "amount": "1.00"}]})
     assert held.is_success

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import HISTORIES, SEED, WHOLE, Circuits, Operator, Point, drawn, points
+from harness import HISTORIES, SEED, Circuits, Operator, Point, drawn, points
 from histories import Change, History, Schedule, StepPlan, Table, history
+from taken import WHOLE
 
 COMMITS = 4  # a history, unless its law wants longer ones
 # In a step, which costs more than its commits.

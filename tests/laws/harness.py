@@ -8,7 +8,7 @@ runs once a query: the tables as of all commits lie side by side, told apart by 
 A failure names the seed, the query and the cases, shrinks the first of them, prints its history and saves it under
 ``regressions/``, from where it is replayed before anything random.
 
-The usual run takes every third query of an operator, by HEADRACE_SEED (``sampled``); `make laws` and `make prove` all.
+Which queries of an operator a run takes is said in taken.py.
 
 HEADRACE_LAWS_HISTORIES: cases an operator (200). HEADRACE_LAWS_SEED: another seed. HEADRACE_LAWS_REGRESSIONS:
 another folder for failures. HEADRACE_LAWS_SHRINK: rounds of shrinking (24); with 0 a failure is told and no more.
@@ -48,6 +48,7 @@ from histories import (
     schedule,
     without,
 )
+from taken import taken
 
 from headrace.circuit.handed import to_hand_over
 from headrace.engine.backfill import has_row_over_nothing
@@ -66,11 +67,9 @@ from headrace.model.delivery import WEIGHT
 from headrace.sql.user_functions import UserFunctions, user_function
 from headrace.state.rows import consolidate, difference
 from headrace.state.run import open_run
-from sampled import ALL, sampled
 from small_batch import small
 
 HISTORIES = int(os.environ.get("HEADRACE_LAWS_HISTORIES", "200"))
-WHOLE = ALL or "HEADRACE_LAWS_HISTORIES" in os.environ  # every query of an operator, not the usual run's third
 STEPS = 4 if HISTORIES <= 200 else 6  # a step costs much the same however many histories it takes together
 SEED = os.environ.get("HEADRACE_LAWS_SEED", "1")
 REGRESSIONS = Path(os.environ.get("HEADRACE_LAWS_REGRESSIONS", Path(__file__).with_name("regressions")))
@@ -389,8 +388,7 @@ def hold(spark: Any, folder: Path, operator: Operator, histories: int = HISTORIE
 
 def drawn(operator: Operator) -> Operator:
     """With the queries that this run takes."""
-    queries = list(operator.queries.items())
-    return operator if WHOLE or len(queries) == 1 else replace(operator, queries=dict(sampled(queries, 3)))
+    return replace(operator, queries=taken(operator.queries))
 
 
 def throwing(circuits: Circuits, plan: Schedule, cases: Sequence[History]) -> list[int]:

@@ -2,7 +2,8 @@
 must fail: over an operator a law of tests/laws, at the query that the fault is known to spoil (faults.toml); over what
 keeps and delivers a proof or a test of the room (losses.toml).
 
-``HEADRACE_PLANTED=all`` (``make planted``) takes every fault; the usual run the ones marked ``usual``.
+``HEADRACE_PLANTED=all`` (``make planted``) takes every fault, ``HEADRACE_PLANTED=usual`` too, but runs of the tests what
+`make test` takes of them; else the ones marked ``usual``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ HERE = Path(__file__).parent
 SOURCE, LAWS = HERE.parents[1] / "src" / "headrace", HERE.parent / "laws"
 FAULTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "faults.toml").read_text())
 LOSSES: dict[str, dict[str, Any]] = tomllib.loads((HERE / "losses.toml").read_text())
-EVERY = os.environ.get("HEADRACE_PLANTED") == "all"
+HOW = os.environ.get("HEADRACE_PLANTED")
 HISTORIES = "60"
 
 
@@ -35,7 +36,7 @@ def noticing(fault: dict[str, Any]) -> str:
 
 
 def chosen(faults: dict[str, dict[str, Any]]) -> list[str]:
-    return [name for name, fault in faults.items() if EVERY or fault.get("usual")]
+    return [name for name, fault in faults.items() if HOW or fault.get("usual")]
 
 
 @pytest.mark.parametrize("name", [*FAULTS, *LOSSES])
@@ -62,13 +63,12 @@ def noticed(fault: dict[str, Any], tmp_path: Path) -> None:
     shutil.copytree(SOURCE, tmp_path / "headrace", ignore=shutil.ignore_patterns("__pycache__"))
     file = tmp_path / "headrace" / fault["file"]
     file.write_text(planted(fault, file.read_text()))
-    settings = {
-        "PYTHONPATH": str(tmp_path),
-        "HEADRACE_LAWS_HISTORIES": HISTORIES,
-        "HEADRACE_LAWS_REGRESSIONS": str(tmp_path),
-        "HEADRACE_LAWS_SHRINK": "0",
-        "HEADRACE_PROVE": fault.get("size", "quick"),
-    }
+    settings = {"PYTHONPATH": str(tmp_path), "HEADRACE_LAWS_REGRESSIONS": str(tmp_path), "HEADRACE_LAWS_SHRINK": "0"}
+    if HOW == "usual":
+        settings |= {"HEADRACE_TESTS": "usual"}
+    else:
+        size = fault.get("size", "quick")
+        settings |= {"HEADRACE_TESTS": "all", "HEADRACE_LAWS_HISTORIES": HISTORIES, "HEADRACE_PROVE": size}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", noticing(fault)]
     run = subprocess.run(
         command,
@@ -80,5 +80,6 @@ def noticed(fault: dict[str, Any], tmp_path: Path) -> None:
         timeout=800,
     )
     told = [line for line in run.stdout.splitlines() if line.startswith("E ")]
+    print(*(line for line in run.stdout.splitlines() if line.startswith("FAILED")), sep="\n")
     assert run.returncode == 1, f"no law noticed it\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
     assert any(fault["seen"] in line for line in told), f"noticed elsewhere: {told[:12]}"

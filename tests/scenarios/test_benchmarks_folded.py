@@ -109,6 +109,7 @@ def test_click_through_rates_of_flink_are_compared(tmp_path: Path, monkeypatch: 
     assert off == 0 or line["missing"] == line["extra"] > 100
 
 
+@pytest.mark.usefixtures("own_jvm")
 def test_structured_streaming_answers_or_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JDK_JAVA_OPTIONS", os.environ["HEADRACE_JAVA_OPTIONS"])  # a JVM that does not optimize
     data, changes = tmp_path / "data", tmp_path / "changes"

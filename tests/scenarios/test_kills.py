@@ -146,6 +146,7 @@ class Reader(threading.Thread):
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("own_jvm")
 @pytest.mark.postgres
 @pytest.mark.timeout(600 + 60 * KILLS)
 @pytest.mark.parametrize("mode", MODES)

@@ -22,6 +22,7 @@ WAIT_S = 120.0
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("own_jvm")
 def test_what_a_killed_one_left_goes_with_the_next(tmp_path: Path) -> None:
     assert warm_command.run(tmp_path, "init", "pages", "--template", "files").returncode == 0
     with tempfile.TemporaryDirectory() as name:  # short, so that sockets fit below it

@@ -20,6 +20,7 @@ VIEWS = {"branch_balance", "history_per_hour", "accounts_in_disagreement", "acco
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("own_jvm")
 @pytest.mark.postgres
 def test_no_transaction_is_torn_or_lost_when_the_product_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def command_line(pid: int) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("own_jvm")
 @pytest.mark.postgres
 @pytest.mark.timeout(600 + 90 * KILLS)
 def test_sparks_processes_are_killed(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import yaml
 
 from headrace.testing.ports import free_port
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("own_jvm")]
 
 README = Path(__file__).parents[2] / "README.md"
 WAIT_S = 180

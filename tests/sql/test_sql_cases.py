@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from running_case import Case, Running, all_wide, read_case, running
 
-from sampled import SEED, sampled
+from sampled import SHARE, sampled
 
 CASES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.test"))}
 CLOSELY = sampled(sorted(CASES), 6)  # in every mode, verified and killed after each step
@@ -45,7 +45,7 @@ def test_all_in_one_step(case: Case, tmp_path: Path) -> None:
 
 def test_a_step_a_transaction(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closely, half = case.name in CLOSELY, len(case.transactions) // 2
-    print(f"{case.name}: {'after each step' if closely else 'half-way'}, HEADRACE_SEED={SEED}")
+    print(f"{case.name}: {'after each step' if closely else 'half-way'}, HEADRACE_SHARE={SHARE}")
     with running(case, tmp_path / "p", anew=False) as at_work:
         at_work.define()
         for number, transaction in enumerate(case.transactions):
