@@ -34,7 +34,11 @@ def kept() -> Iterator[dict[str, str]]:
     """The environment in which a process of the product is lent a JVM, while the keeper is there."""
     with tempfile.TemporaryDirectory(prefix="warm-") as folder:
         place = str(Path(folder, "keeper"))
-        keeper = subprocess.Popen([sys.executable, "-P", __file__, place], stdin=subprocess.PIPE)
+        keeper = subprocess.Popen(
+            [sys.executable, "-P", __file__, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert keeper.stdout is not None
+        keeper.stdout.readline()  # it listens
         try:
             yield {"SPARK_HOME": str(HOME), PLACE: place}
         finally:
@@ -61,11 +65,8 @@ class Machine:
         os.environ.update(environment)
         conf.set("spark.python.unix.domain.socket.enabled", "true").set("spark.python.unix.domain.socket.dir", folder)
         self.gateway: Any = launch_gateway(conf, {"cwd": folder, "stderr": subprocess.DEVNULL})
+        self.process: Any = self.gateway.proc
         self.keep_to_its_own_sockets()
-
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        return self.gateway.proc  # type: ignore[no-any-return]
 
     def keep_to_its_own_sockets(self) -> None:
         """Where answers leave a JVM it decides once: else it would be in the folder of its first user, who removes it."""
@@ -87,7 +88,7 @@ class Machine:
 
     def end(self) -> None:
         with contextlib.suppress(OSError):
-            self.process.stdin.close()  # type: ignore[union-attr]
+            self.process.stdin.close()
         self.process.wait()
 
 
@@ -148,6 +149,7 @@ def serve(place: str) -> None:
         keeper = Keeper(folder)
         listening.bind(place)
         listening.listen()
+        print(flush=True)
 
         def accept() -> None:
             with contextlib.suppress(OSError):

@@ -365,8 +365,8 @@ def hold(spark: Any, folder: Path, operator: Operator, histories: int = HISTORIE
     ``at_once``: how many histories a run takes together, under a schedule of its own; all of them by default.
     """
     for path in sorted(REGRESSIONS.glob(f"{operator.name}.*.json")):
-        plan, steps = read_regression(path, operator)
-        outcome = Circuits(spark, operator, folder / path.stem).run(plan, [steps])
+        failed, plan, steps = read_regression(path, operator)
+        outcome = Circuits(spark, failed, folder / path.stem).run(plan, [steps])
         assert not outcome.differing, f"a failure of before is back: {path.name}\n{_summary(outcome)}"
     operator = drawn(operator)
     circuits = Circuits(spark, operator, folder / "all")
@@ -481,10 +481,12 @@ def save_regression(operator: Operator, query: str, plan: Schedule, steps: Histo
     return path
 
 
-def read_regression(path: Path, operator: Operator) -> tuple[Schedule, History]:
+def read_regression(path: Path, operator: Operator) -> tuple[Operator, Schedule, History]:
+    """The operator with the query that failed alone, where it was one of its queries."""
     document = json.loads(path.read_text(encoding="utf-8"))
+    queries = {name: sql for name, sql in operator.queries.items() if name == document["query"]} or operator.queries
     plan = tuple(
         StepPlan(s["wide"], s["instants"], tuple((tuple(b), tuple(a)) for b, a in s["truncates"]))
         for s in document["schedule"]
     )
-    return plan, read_history(document["history"], operator.tables)
+    return replace(operator, queries=queries), plan, read_history(document["history"], operator.tables)

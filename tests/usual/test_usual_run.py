@@ -5,11 +5,13 @@ held against the tests that there are, and the parts of the run are tried on sma
 from __future__ import annotations
 
 import ast
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import sampled
+from usual.reached import reached
 from usual.selection import Later, later, left_out, named, noticing
 from usual.times import BUDGETS_S, FILE_SECONDS_MAX, ONE_IN, SESSION, SHARED_S, TESTS, Ledger, keep, take_over, told
 
@@ -113,3 +115,26 @@ def test_what_a_run_took_takes_the_place_of_what_it_took_before(tmp_path: Path) 
     keep([(this, 4, 9.0, "")], now)
     take_over(now, ledger)
     assert ledger.read_text().splitlines()[1:] == [f"{this},4,9.0,", f"{other},5,3.0,{SESSION}"]
+
+
+def test_what_looks_at_what_was_changed_is_known(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        named = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *named, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    texts = {
+        "src/a/b.py": "", "src/a/c.py": "", "tests/test_b.py": "from a.b import x", "tests/test_c.py": "import a.c",
+        "tests/test_d.py": "",
+    }  # fmt: skip
+    for file, text in texts.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text)
+    tests = [file for file in texts if file.startswith("tests")]
+    assert reached(tests, tmp_path) == set()  # no repository
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert reached(tests, tmp_path) == set()
+    (tmp_path / "src/a/b.py").write_text("x = 1")
+    (tmp_path / "tests/test_d.py").write_text("y = 1")
+    assert reached(tests, tmp_path) == {"tests/test_b.py", "tests/test_d.py"}
