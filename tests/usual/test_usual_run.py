@@ -7,13 +7,26 @@ from __future__ import annotations
 import ast
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import sampled
 from usual.reached import reached
 from usual.selection import Later, later, left_out, named, noticing
-from usual.times import BUDGETS_S, FILE_SECONDS_MAX, ONE_IN, SESSION, SHARED_S, TESTS, Ledger, keep, take_over, told
+from usual.times import (
+    BUDGETS_S,
+    FILE_SECONDS_MAX,
+    ONE_IN,
+    SESSION,
+    SHARED_S,
+    TESTS,
+    Ledger,
+    Times,
+    keep,
+    take_over,
+    told,
+)
 
 FILES = {str(path.relative_to(TESTS)): path for path in TESTS.rglob("test_*.py")}
 BROWSER = "e2e/"  # its stories run by `make e2e` alone
@@ -138,3 +151,16 @@ def test_what_looks_at_what_was_changed_is_known(tmp_path: Path) -> None:
     (tmp_path / "src/a/b.py").write_text("x = 1")
     (tmp_path / "tests/test_d.py").write_text("y = 1")
     assert reached(tests, tmp_path) == {"tests/test_b.py", "tests/test_d.py"}
+
+
+@pytest.mark.parametrize(("minutes", "usual", "ci", "fails"), [
+    (26, True, "", True), (24, True, "", False), (26, False, "", False), (26, True, "true", False),
+])  # fmt: skip
+def test_a_usual_run_that_takes_too_long_fails(
+    minutes: int, usual: bool, ci: str, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    times, session = Times(usual=usual), SimpleNamespace(exitstatus=0)
+    times.began -= minutes * 60
+    times.pytest_sessionfinish(session)
+    assert bool(session.exitstatus) == fails
