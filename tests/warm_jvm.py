@@ -131,7 +131,7 @@ class Keeper:
 
 
 def _of_the_jvm(arguments: list[str], environment: Mapping[str, str], folder: str) -> Iterator[str]:
-    """Of what is given to Spark that which a JVM cannot change once it runs; its files are the keeper's."""
+    """The settings that a JVM cannot change once it runs. Its temporary files are in the keeper's folder."""
     for name, value in environment.items():
         yield f"spark.tests.{name}={value}"
     for setting in arguments:

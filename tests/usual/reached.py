@@ -17,7 +17,7 @@ def changed(root: Path) -> set[str]:
 
 
 def reached(files: Iterable[str], root: Path) -> set[str]:
-    """Of the files of tests, named below the root, those that were changed or name a module that was."""
+    """The files of tests (paths below the root) that were changed, or that name a changed module."""
     touched = changed(root)
     modules = [
         file.removeprefix(SOURCE).removesuffix(".py").replace("/", ".") for file in touched if file.startswith(SOURCE)

@@ -45,7 +45,7 @@ def noticing() -> set[str]:
 
 
 def noticing_queries() -> set[str]:
-    """Of the laws, the queries that differ where a fault is planted."""
+    """The queries of the laws that differ where a fault is planted."""
     return {fault["seen"] for fault in _faults("faults.toml")}
 
 
@@ -62,9 +62,9 @@ def named(test: str, names: Iterable[str]) -> bool:
 def left_out(
     tests: Iterable[str], entries: Iterable[Later], always: Iterable[str], one_in: Callable[[str], int]
 ) -> set[str]:
-    """Of the tests, as pytest names them below tests/, those that the usual run does not take.
+    """The tests that the usual run does not take. Tests are named as pytest names them, below tests/.
 
-    ``one_in``: of a file; 3 for a third of its tests each day.
+    ``one_in``: file -> 3 where the run takes a third of its tests each day, 1 where it takes all.
     """
     names = [name for entry in entries for name in entry.tests]
     shared: defaultdict[str, list[str]] = defaultdict(list)
