@@ -10,12 +10,17 @@ import datetime
 import os
 from collections.abc import Iterable
 from typing import TypeVar
+from zlib import crc32
 
 Drawn = TypeVar("Drawn")
 ALL = os.environ.get("HEADRACE_PROVE") == "long"
 SHARE = int(os.environ.setdefault("HEADRACE_SHARE", str(datetime.datetime.now(datetime.UTC).date().toordinal())))
 
 
-def sampled(cases: Iterable[Drawn], one_in: int) -> list[Drawn]:
-    """Every ``one_in``-th of the cases, beginning with one by the share; at least one where there are so many."""
-    return list(cases)[0 if ALL else SHARE % one_in :: 1 if ALL else one_in]
+def sampled(cases: Iterable[Drawn], one_in: int, family: str = "") -> list[Drawn]:
+    """Every ``one_in``-th of the cases, beginning with one by the share; at least one where there are so many.
+
+    ``family``: families with names begin on different days, so that no day has the first case of them all.
+    """
+    first = (SHARE + crc32(family.encode())) % one_in
+    return list(cases)[0 if ALL else first :: 1 if ALL else one_in]

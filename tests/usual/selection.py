@@ -75,7 +75,7 @@ def left_out(
         elif not named(test, always):
             shared[test.partition("::")[0]].append(test)
     for file, of_file in shared.items():
-        found |= set(of_file) - set(sampled(of_file, one_in(file)))
+        found |= set(of_file) - set(sampled(of_file, one_in(file), file))
     return found
 
 

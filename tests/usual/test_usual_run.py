@@ -102,7 +102,7 @@ def test_of_a_file_that_takes_long_a_share_is_taken_each_day_and_all_in_turn(mon
         monkeypatch.setattr(sampled, "SHARE", share)
         taken.append(set(tests) - left_out(tests, (), (CASES[4],), lambda file: 3 if file == "a/test_a.py" else 1))
     assert all({CASES[4], *OTHERS[1:]} <= each for each in taken)
-    assert [len(each) for each in taken] == [6, 6, 5]
+    assert sorted(len(each) for each in taken) == [5, 6, 6]
     assert set.union(*taken) == set(tests)
 
 
