@@ -7,8 +7,8 @@ Oracle: what the transactions say was there at that commit, added up by hand.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -62,32 +62,54 @@ def test_of_rows_that_tie_the_same_come_first_whatever_the_limit(shop: Running) 
     assert (without_order.rows.num_rows, without_order.more) == (2, True)
 
 
+def test_what_only_analysis_shows_is_refused(shop: Running) -> None:
+    for text in ("SELECT user FROM orders", "SELECT (SELECT max(session_user) FROM orders)"):
+        with pytest.raises(HeadraceError, match="not admitted") as caught:
+            ask(shop, text)
+        assert caught.value.code == "sql.not_deterministic"
+
+
 def test_the_commit_that_is_named_is_the_one_that_the_rows_are_of(shop: Running) -> None:
     """Steps over all three are published before the first is read, what was merged is tidied, and the view is dropped."""
     assert FIRST["orders"]["insert"] == [[1, 1, 5], [2, 1, 2], [3, 2, 4]]
     begun, found = shop.pipeline.maintainer.frontier, list[Found]()
+    held = Held(shop)
     asking = threading.Thread(target=lambda: found.append(ask(shop)))
-    with shop.pipeline.batch_lock:
-        asking.start()
-        while not shop.pipeline.maintainer.pins:
-            time.sleep(0.01)
-        for key in range(4, 12):
-            stepped(shop, {"orders": {"insert": [[key, 1, 100]]}, "clicks": {"insert": [["c", 100]]}})
-        stepped(shop, {"orders": {"delete": [[1]]}})
-        now = told(ask_free(shop))
-        shop.define({"pages": "SELECT page FROM clicks"})
-        stepped(shop, {"orders": {"delete": [[2]]}})
+    shop.pipeline.asking = held
+    asking.start()
+    held.pinned.wait(60)
+    shop.pipeline.asking = held.asking
+    for key in range(4, 12):
+        stepped(shop, {"orders": {"insert": [[key, 1, 100]]}, "clicks": {"insert": [["c", 100]]}})
+    stepped(shop, {"orders": {"delete": [[1]]}})
+    now = told(ask(shop))
+    shop.define({"pages": "SELECT page FROM clicks"})
+    stepped(shop, {"orders": {"delete": [[2]]}})
+    held.go_on.set()
     asking.join(60)
     assert [told(each) for each in found] == [(begun, [(3, 11, 4)])]
     assert now == (begun + 9, [(10, 806, 804)])
     assert not shop.pipeline.maintainer.pins
 
 
-def ask_free(shop: Running) -> Found:
-    """Beside the one that is held."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shop.pipeline, "batch_lock", threading.Lock())
-        return ask(shop)
+class Held:
+    """Has a query wait before it reads what is pinned for it; others may be asked meanwhile."""
+
+    def __init__(self, shop: Running) -> None:
+        self.asking, self.pinned, self.go_on = shop.pipeline.asking, threading.Event(), threading.Event()
+
+    def begin(self) -> None:
+        self.asking.begin()
+
+    @contextmanager
+    def turn(self, deadline: Any) -> Iterator[None]:
+        yield
+
+    def do(self, work: Any, *given: Any, **bounds: Any) -> Any:
+        if work is query_module.answered:
+            self.pinned.set()
+            self.go_on.wait(60)
+        return self.asking.do(work, *given, **bounds)
 
 
 def test_what_is_dropped_before_it_is_read_is_told_as_such(shop: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -425,5 +425,12 @@ def message(error: Exception) -> str:
     if not telling and "Traceback" in str(error):  # of a Python worker: what was raised stands at its end, unindented
         telling = [line for line in str(error).splitlines() if re.match(r"[A-Za-z_][\w.]*: ", line)]
     text = telling[-1] if telling and not telling[0].startswith("[") else (telling or lines)[0]
+    if "OutOfMemoryError" in text:
+        return (
+            f"what it makes needs more memory than `driver_memory` of headrace.yaml allows: {text.rpartition(': ')[2]}"
+        )
+    if text.startswith("An error occurred while calling"):  # Py4J, of an error that Spark has no words for
+        causes = re.findall(r"^(?:: |Caused by: )(?:[a-z_]\w*\.)*(\w+(?:: .*)?)$", str(error), re.MULTILINE)
+        text = causes[-1] if causes else text
     coded = re.search(r"\[[A-Z][A-Z0-9_.]+\].*", text)
     return _ADVICE.sub("", coded[0] if coded else text)[:500]

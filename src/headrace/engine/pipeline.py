@@ -24,6 +24,7 @@ from headrace.engine.definitions import Definitions
 from headrace.engine.deliver import Deliver
 from headrace.engine.disk import refusal, telling
 from headrace.engine.drop import drop
+from headrace.engine.enclosed import Asking, Enclosed, Here
 from headrace.engine.frontier import Waits, frontier
 from headrace.engine.functions import functions_of
 from headrace.engine.heard import Heard
@@ -88,6 +89,7 @@ class Pipeline:
         self._replanned: dict[str, str] = {}
         self._goal: int | None = None  # the log's end when every source had caught up
         self.batch_lock = threading.Lock()
+        self.asking: Asking
         self.latest: dict[str, Any] = {"rows": 0, "step_seconds": 0.0, "steps": 0}
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -126,6 +128,7 @@ class Pipeline:
         looking.join()
         self.recovered = reopen(self.maintainer, self.compiler)
         self.quarantine.begin()
+        self.asking = Here(self.spark, self.batch_lock)
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
@@ -134,6 +137,7 @@ class Pipeline:
             self.definitions.carry_out(self.project)
             self.maintainer.plan_ahead()  # while the first Python workers start, and sources read
         self.maintainer.ticks.advance(())  # time has passed
+        self.asking = Enclosed(self.project.settings)
         self._thread = threading.Thread(target=self._run, name="headrace-engine", daemon=True)
         self._thread.start()
         self.retention.start()
@@ -142,6 +146,8 @@ class Pipeline:
         """Finish the step that runs, checkpoint, and close everything."""
         self._stopping.set()
         self.retention.close()
+        if hasattr(self, "asking"):
+            self.asking.close()
         for ingest in list(self.ingests.values()):
             ingest.close()
         if self._thread is not None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from headrace.engine.batch import Batch, kept_rows, table_contents
-from headrace.engine.bounded import bounded
 from headrace.engine.functions import functions_of
-from headrace.model.bounds import timeout, within
+from headrace.model import bounds
+from headrace.model.bounds import Deadline, within
+from headrace.model.definition import Project
 from headrace.model.errors import HeadraceError
-from headrace.sql.admit import admit
+from headrace.model.schema import Column, Relation
+from headrace.sql.admit import admit, check_analyzed
 from headrace.sql.errors import analysis_error
 
 if TYPE_CHECKING:
@@ -37,64 +38,86 @@ class Found:
     stale: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A relation as of a query's commit. ``files``: its rows; a table without any has them in the ``log`` alone."""
+
+    name: str
+    columns: Sequence[Column]
+    files: Sequence[str]
+    table: Relation | None
+    log: Path
+    commit: int
+
+    def offer(self, batch: Batch) -> None:
+        if self.table is not None and not self.files:
+            frame = table_contents(batch.spark, self.log, self.table, self.commit)
+        else:
+            frame = kept_rows(batch.spark, self.files, self.columns)
+        batch.register(self.name, frame, self.columns)
+
+
 def query(
     pipeline: Pipeline, text: str, seconds: float | None = None, still_wanted: Callable[[], bool] = lambda: True,
     limit: int | None = None,
 ) -> Found:  # fmt: skip
-    """What it gives, all of one commit, at most ``limit`` rows. One runs at once. See ``bounds.within`` and
-    ``bounded``.
+    """What it gives, all of one commit, at most ``limit`` rows. See ``bounds.within`` and ``enclosed``.
 
     Raises what is wrong with it: sql.syntax, sql.refused, sql.unknown_relation, query.bounds, query.timeout, ...
     """
     allowed = within(seconds, pipeline.project.settings.query_seconds, "seconds")
-    end = time.monotonic() + allowed
+    asking, project = pipeline.asking, pipeline.project
+    asking.begin()  # which takes no time of the query
+    deadline = Deadline.after(allowed)
     names = [*pipeline.catalog.relations(), *pipeline.catalog.views()]
-    batch = Batch(pipeline.spark, functions=functions_of(pipeline.project))
-    admitted = admit(batch.catalyst, text, names)
-    with pipeline.log.held():  # where rows of tables lie that are pinned
-        (ticket, commit, files), tables, views = pipeline.on_engine(
-            lambda: (
-                pipeline.maintainer.pin(list(admitted.relations)),
-                pipeline.catalog.relations(),
-                pipeline.catalog.views(),
-            )
-        )
-        try:
-            offered = {name: tables[name][1] for name in admitted.relations if name in tables}
-            for name in admitted.relations:
-                if name not in offered and name not in views:
-                    raise HeadraceError(
-                        "sql.unknown_relation", f"the view or table '{name}' was dropped", next="ask again"
-                    )
-            read = {name: views[name] for name in admitted.relations if name not in offered}
-            stale = {name: view.reason for name, view in read.items() if view.state != "live"}
-            with (
-                _turn(pipeline.batch_lock, allowed, end),
-                bounded(batch.spark, allowed, end, still_wanted),
-            ):
-                for name in admitted.relations:
-                    columns = offered[name].columns if name in offered else read[name].schema.columns
-                    if name in offered and not files[name]:
-                        frame = table_contents(batch.spark, pipeline.folder / "log", offered[name], commit)
-                    else:
-                        frame = kept_rows(batch.spark, files[name], columns)
-                    batch.register(name, frame, columns)
-                rows = batch.run(text, limit + 1 if limit is not None and limit < LIMIT_MAX else None)
-                return Found(commit, rows.slice(0, limit), limit is not None and rows.num_rows > limit, stale)
-        except HeadraceError:
-            raise
-        except Exception as error:
-            raise analysis_error(error, "") from error
-        finally:
-            pipeline.maintainer.unpin(ticket)
+    with asking.turn(deadline):
+        wanted = asking.do(relations, project, text, names, deadline=deadline, still_wanted=still_wanted)
+        with pipeline.log.held():  # where rows of tables lie that are pinned
+            (ticket, commit, files), tables, views = pipeline.on_engine(
+                lambda: (
+                    pipeline.maintainer.pin(wanted), pipeline.catalog.relations(), pipeline.catalog.views(),
+                )
+            )  # fmt: skip
+            try:
+                reads, stale = list[Read](), dict[str, str]()
+                for name in wanted:
+                    if name not in tables and name not in views:
+                        raise HeadraceError(
+                            "sql.unknown_relation", f"the view or table '{name}' was dropped", next="ask again"
+                        )
+                    table = tables[name][1] if name in tables else None
+                    columns = views[name].schema.columns if table is None else table.columns
+                    reads.append(Read(name, columns, files[name], table, pipeline.folder / "log", commit))
+                    if table is None and views[name].state != "live":
+                        stale[name] = views[name].reason
+                rows, more = asking.do(
+                    answered, project, text, reads, limit, deadline=deadline, still_wanted=still_wanted
+                )
+                return Found(commit, rows, more, stale)
+            finally:
+                pipeline.maintainer.unpin(ticket)
 
 
-@contextmanager
-def _turn(lock: threading.Lock, seconds: float, end: float) -> Iterator[None]:
-    """Raises ``query.timeout`` when others take all of its time."""
-    if not lock.acquire(timeout=max(end - time.monotonic(), 0)):
-        raise timeout(seconds)
+def relations(spark: SparkSession, project: Project, text: str, names: Sequence[str]) -> list[str]:
+    """Those of the names that an admitted SELECT reads."""
+    return list(admit(Batch(spark, functions=functions_of(project)).catalyst, text, names).relations)
+
+
+def answered(
+    spark: SparkSession, project: Project, text: str, reads: Sequence[Read], limit: int | None
+) -> tuple[pa.Table, bool]:
+    """Its rows, at most ``limit``, and whether there are more."""
+    batch = Batch(spark, functions=functions_of(project))
     try:
-        yield
-    finally:
-        lock.release()
+        for read in reads:
+            read.offer(batch)
+        analyzed: Any = batch.spark.sql(text)
+        check_analyzed(batch.catalyst, analyzed._jdf.queryExecution().analyzed())
+        rows = batch.run(text, limit + 1 if limit is not None and limit < LIMIT_MAX else None)
+    except HeadraceError:
+        raise
+    except Exception as error:
+        if "OutOfMemoryError" in str(error):
+            raise bounds.memory("it found no room in a heap of `driver_memory`") from error
+        raise analysis_error(error, "") from error
+    return rows.slice(0, limit), limit is not None and rows.num_rows > limit

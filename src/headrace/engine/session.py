@@ -60,6 +60,8 @@ PINNED: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.shuffle.compress": "false",
     "spark.speculation": "false",
+    # A row for which there is no room fails the view that it is in, not the process that all of them live in.
+    "spark.executor.killOnFatalError.depth": "0",
     # Where in the source a column was made is asked of the JVM, and told to it, at every call of a function.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.python.worker.faulthandler.enabled": "true",
@@ -106,6 +108,18 @@ def java_options(*, brief: bool = False) -> str:
         else options
     )
 
+
+# What XML that is in a row may make its parser do: reach nothing, and make little of what it declares itself.
+XML = {
+    "javax.xml.accessExternalDTD": "",
+    "javax.xml.accessExternalSchema": "",
+    "javax.xml.accessExternalStylesheet": "",
+    "jdk.xml.enableExtensionFunctions": "false",
+    "jdk.xml.overrideDefaultParser": "false",
+    "jdk.xml.entityExpansionLimit": "1000",
+    "jdk.xml.totalEntitySizeLimit": "1000000",
+    "jdk.xml.maxElementDepth": "1000",
+}
 
 _WORKERS = "spark.executorEnv."
 # By itself the C library gives arrays of more than some hundred kilobytes back at once, and the kernel clears new pages
@@ -158,7 +172,10 @@ def settled(session: SparkSession, settings: Settings) -> SparkSession:
 
 
 def _quick(session: SparkSession) -> SparkSession:
-    remember_names(session.sparkContext._jvm)
+    jvm: Any = session.sparkContext._jvm
+    remember_names(jvm)
+    for key, value in XML.items():  # said to the JVM itself: what it was started with does not count
+        jvm.java.lang.System.setProperty(key, value)
     quiet(session)
     _end_at_once(session)
     return session

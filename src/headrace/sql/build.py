@@ -55,6 +55,12 @@ class Build:
     def field(self, struct: Any, ordinal: int) -> Any:
         return self.expressions.GetStructField(struct, ordinal, self.none())
 
+    def raised(self, text: str, data_type: Any) -> Any:
+        """An expression of the type that throws, as ``raise_error(text)`` does."""
+        named = self.catalyst.seq([self.literal("errorMessage"), self.literal(text)])
+        parameters = self.expressions.CreateMap(named, False)
+        return self.expressions.RaiseError(self.literal("USER_RAISED_EXCEPTION"), parameters, data_type)
+
     def present(self, tested: Any, value: Any) -> Any:
         """``value`` where ``tested`` is not null, else null."""
         if not tested.nullable():

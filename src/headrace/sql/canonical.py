@@ -22,6 +22,7 @@ from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.map_keys import MapKeys
 from headrace.sql.per_type import PerType
 from headrace.sql.present import FUNCTIONS, Present, replaced_by
+from headrace.sql.sizes import Sizes
 from headrace.sql.sorted_maps import SortedMaps
 from headrace.sql.total_order import total
 from headrace.sql.tree import SUBQUERIES, Tree
@@ -221,6 +222,7 @@ class _Guarded:
         self.build, self.tree, self.present = Build(catalyst), Tree(catalyst), present
         per_type = PerType(catalyst, self.tree)
         self.maps, self.keys = SortedMaps(self.build, per_type), MapKeys(self.build, per_type)
+        self.sizes = Sizes(self.build, self.tree)
 
     def plan(self, plan: Any) -> Any:
         kind = class_name(plan)
@@ -237,7 +239,7 @@ class _Guarded:
 
     def part(self, expression: Any) -> Any:
         kind = class_name(expression)
-        return self.maps.of(self.guarded(expression, kind), kind)
+        return self.sizes.bounded(self.maps.of(self.guarded(expression, kind), kind), kind)
 
     def guarded(self, expression: Any, kind: str) -> Any:
         if kind == "Cast":

@@ -29,7 +29,7 @@ def values(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     kept = [i for i, a in enumerate(attributes) if id_of(a) in needed]
     types = tuple(type_text(attributes[i]) for i in kept)
     columns = [rows[names[i]].cast(to_arrow(t)).combine_chunks() for i, t in zip(kept, types, strict=True)]
-    return constant(types, columns, rows.num_rows, [attributes[i] for i in kept])
+    return constant(types, columns, plan.data().size(), [attributes[i] for i in kept])
 
 
 def carried(type_text: str) -> None:
