@@ -10,7 +10,8 @@ ARGS ?=
 JOBS ?= 4
 # Commands and workers start in half the time when the package is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
-PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py tests/sqlgate/test_reach.py
+PROOFS := tests/proofs tests/log/test_log_faults.py tests/log/test_log_verify.py tests/log/test_log_kill.py tests/sqlgate/test_reach.py \
+	tests/scenarios/test_deadly.py
 # Files of which the usual run takes a sample (tests/sampled.py).
 SAMPLED := $(shell grep -rl --include='test_*.py' '^from sampled import' tests)
 

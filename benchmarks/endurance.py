@@ -53,10 +53,12 @@ GROWTH = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--every", type=int, default=1000)
+    parser.add_argument(
+        "--every", type=int, default=1000, help="steps between two looks, of which there are five at least"
+    )
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        seen = run(Path(folder), chosen.steps, chosen.every)
+        seen = run(Path(folder), chosen.steps, min(chosen.every, max(chosen.steps // 5, 1)))
     early = seen[len(seen) // 5]
     grown = {
         name: (early[name], seen[-1][name])

@@ -128,7 +128,8 @@ LOOKS_ON = """
 while [ "$1" != -o ]; do shift; done
 trap 'echo "<svg/>" > "$2"; exit 0' INT
 echo "py-spy> Sampling process 200 times a second for 41 seconds. Press Control-C to exit."
-for n in $(seq 600); do sleep 0.05; done
+n=0
+while [ $n -lt 600 ]; do sleep 0.05; n=$((n + 1)); done  # no subshell: it would have the signal to itself
 """
 
 

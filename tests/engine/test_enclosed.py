@@ -73,7 +73,7 @@ def test_a_query_that_no_cancellation_ends_ends_with_its_time(shop: Pipeline) ->
     push(shop, 3)  # while it is at work
     frozen.join(30)
     assert [error.code for error in errors] == ["query.timeout"]
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 20
     goes_on(shop, 4)
 
 
@@ -81,7 +81,7 @@ def test_a_query_that_nobody_waits_for_ends(shop: Pipeline) -> None:
     left = time.monotonic() + 1
     began = time.monotonic()
     assert refused(shop, FROZEN, 30, lambda: time.monotonic() < left).code == "query.canceled"
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 20
     goes_on(shop, 5)
 
 

@@ -1,4 +1,4 @@
-"""Goal: Spark's processes that are killed cost a moment, or an end with one clear sentence after which `up` goes on.
+"""Goal: Spark's processes that are killed cost a moment, of which one clear sentence tells.
 
 Method: `headrace up` on a real PostgreSQL, with its view in another database; its Python workers are killed under load,
 then its JVM, while it works and while it is idle. The view is held against PostgreSQL's own answer.
@@ -20,6 +20,7 @@ import psycopg
 import pytest
 import yaml
 
+from headrace.control import up
 from headrace.testing.postgres import PostgresServer
 
 COMMAND = str(Path(sys.executable).with_name("headrace"))
@@ -28,7 +29,6 @@ JUDGE = "SELECT id % 5, count(*), sum(v) FROM t GROUP BY id % 5 ORDER BY 1"
 SHOWN = "SELECT part, n, total FROM parts ORDER BY part"
 KILLS = int(os.environ.get("HEADRACE_KILLS", "1"))
 WAIT_S = 240.0
-ENDS_S = 30.0
 
 
 class Followed:
@@ -106,7 +106,7 @@ def command_line(pid: int) -> str:
 @pytest.mark.spark
 @pytest.mark.usefixtures("own_jvm")
 @pytest.mark.postgres
-@pytest.mark.timeout(600 + 90 * KILLS)
+@pytest.mark.timeout(600 + 150 * KILLS)
 def test_sparks_processes_are_killed(tmp_path: Path) -> None:
     workers, ended = list[float](), list[float]()
     with PostgresServer(tmp_path / "server") as server:
@@ -126,20 +126,19 @@ def test_sparks_processes_are_killed(tmp_path: Path) -> None:
                     followed.write(10)
                 began, before = time.monotonic(), len(followed.said)
                 assert followed.kill("java") == 1  # every other time while it is idle
-                assert followed.process is not None
-                assert followed.process.wait(ENDS_S) == 1
+                followed.write(5)
+                followed.caught_up()
                 ended.append(time.monotonic() - began)
                 last = followed.said[before:]
-                assert "[spark.lost] Spark's Java process has ended, by signal 9" in last, followed.said
-                assert "`headrace up` goes on where it stopped" in last
-                assert "Traceback" not in followed.said and last.count("\n") < 10, followed.said
-                followed.write(5)
-                followed.up()
-                followed.caught_up()
+                assert "Spark's Java process has ended, by signal 9: it was killed" in last, followed.said
+                assert "it begins again in 1 s, and nothing acknowledged is lost" in last
+                assert "Traceback" not in followed.said and last.count("\n") < 15, followed.said
+                if KILLS > 1:  # or the next pause is a longer one
+                    time.sleep(up.QUIET_S)
         finally:
             if followed.process is not None and followed.process.poll() is None:
                 followed.process.send_signal(signal.SIGTERM)
                 followed.process.wait(60)
             followed.source.close()
     print(f"{KILLS} times the workers, caught up in at most {max(workers):.1f} s; {KILLS} times the JVM, "
-          f"ended in at most {max(ended):.1f} s")  # fmt: skip
+          f"went on after at most {max(ended):.1f} s")  # fmt: skip

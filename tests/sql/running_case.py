@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -108,14 +108,15 @@ class Running:
         self.events: list[dict[str, Any]] = []
         self.now_us = case.clock_us
         self.project = Project(folder, settings, (source,), views, functions=functions_in(case.functions, folder))
-        self.pipeline = self._opened(anew)
+        self.pipeline = self.opened(anew)
 
-    def _opened(self, anew: bool = True) -> Pipeline:
+    def opened(self, anew: bool = True, wanted: Collection[str] | None = None) -> Pipeline:
+        """``wanted``: see ``headrace.engine.reopen``."""
         opened = Pipeline(self.project, on_event=self.events.append)
         with pytest.MonkeyPatch.context() as patch:
             if not anew and self.case.name in _compilers:
                 patch.setattr(pipeline, "Compiler", lambda *_: _compilers[self.case.name])
-            opened.prepare()
+            opened.prepare(wanted=wanted)
         _compilers[self.case.name] = opened.compiler
         opened.maintainer.ticks.present = lambda: self.now_us
         return opened
@@ -190,7 +191,7 @@ class Running:
 
     def reopen(self, *, anew: bool = True) -> None:
         self.kill()
-        self.pipeline = self._opened(anew)
+        self.pipeline = self.opened(anew)
         self.pipeline.definitions.carry_out(self.project)
         assert not any(MISMATCH in str(event) for event in self.events), self.events
 

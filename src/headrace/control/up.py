@@ -20,6 +20,8 @@ TICK_S = 1.0  # between two looks at how far it is
 ONCE_TICK_S = 0.1  # the same for `up --once`
 BEGIN_S = 10.0  # a source that takes longer to begin is told as starting
 BEGIN_TICK_S = 0.02
+PAUSE_S, PAUSE_MAX_S = 1.0, 60.0  # before Spark begins again where its process has ended
+QUIET_S = 60.0  # after so long without such an end the next pause is a short one
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -79,21 +81,55 @@ def run(
     with lock.hold(project.path, "headrace up"), ControlServer(project.path, dispatcher.handle):
         place.take(project.path, as_copy=as_copy)
         on_event({"event": "starting", "text": "starting Spark"})
-        pipeline = make(project, on_event) if make else _pipeline(project, on_event, yielding=bool(beside))
-        try:
-            with ExitStack() as serving:
-                for each in beside:
-                    serving.callback(each.close)
-                    each.listen()
-                pipeline.start()
-                dispatcher.attach(pipeline)
-                status = _begun(pipeline, stopping)
-                on_ready(status)
-                for each in beside:
-                    each.begin(dispatcher.handle)
-                return _followed(pipeline, stopping, on_tick, status, once=once)
-        finally:
-            pipeline.stop()
+        pauses, status = Pauses(), dict[str, Any]()
+        with ExitStack() as serving:
+            for each in beside:
+                serving.callback(each.close)
+                each.listen()
+            served = iter([*beside])
+            while True:
+                pipeline = make(project, on_event) if make else _pipeline(project, on_event, yielding=bool(beside))
+                lost = False
+                try:
+                    pipeline.start()
+                    dispatcher.attach(pipeline)
+                    status = _begun(pipeline, stopping)
+                    on_ready(status)
+                    for each in served:  # once: they go on while Spark is begun again
+                        each.begin(dispatcher.handle)
+                    return _followed(pipeline, stopping, on_tick, status, once=once)
+                except HeadraceError as error:
+                    lost = error.code == "spark.lost" and not once
+                    if not lost:
+                        raise
+                    project = pipeline.project
+                    pause = pauses.next()
+                    text = (
+                        f"{error.what}: {error.why}; it begins again in {pause:g} s, and nothing acknowledged is lost"
+                    )
+                    on_event({"event": "spark.lost", "text": text, "seconds": pause})
+                finally:
+                    if lost:
+                        dispatcher.detach()
+                    else:
+                        serving.close()
+                    pipeline.stop()
+                if stopping.wait(pause):
+                    return status
+                on_event({"event": "starting", "text": "starting Spark again"})
+
+
+class Pauses:
+    """Before Spark begins again: longer each time, and short again once it has run for a while."""
+
+    def __init__(self) -> None:
+        self._pause, self._since = PAUSE_S, time.monotonic()
+
+    def next(self) -> float:
+        now = time.monotonic()
+        pause = PAUSE_S if now - self._since > QUIET_S else self._pause
+        self._pause, self._since = min(2 * pause, PAUSE_MAX_S), now
+        return pause
 
 
 def _followed(

@@ -143,6 +143,11 @@ class Dispatcher:
         self._running = Running(pipeline, self._path, self._stop)
         self._ready.set()
 
+    def detach(self) -> None:
+        """It has ended, and begins again: who asks waits for it."""
+        self._ready.clear()
+        self._running = None
+
     def handle(self, verb: str, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
         if verb not in VERBS:
             raise HeadraceError(

@@ -19,6 +19,7 @@ from headrace.circuit.one_row import has_one_row
 from headrace.circuit.operators.publish import OUTPUT
 from headrace.circuit.task import Step
 from headrace.engine.compile import Compiled
+from headrace.engine.deadly import Deadly
 from headrace.engine.kept import Kept
 from headrace.engine.program import Circuit, Program
 from headrace.engine.step import CircuitFailed, Result, Stepper
@@ -52,7 +53,7 @@ class Backfill:
     def __init__(
         self, spark: SparkSession, folder: Path, catalog: Catalog, kept: Kept, settings: Settings, counting: bool
     ) -> None:
-        self.counting = counting
+        self.counting, self.deadly = counting, Deadly(folder, settings.step_seconds)
         self.spark, self.folder, self.catalog, self.kept, self.settings = spark, folder, catalog, kept, settings
         self.reader = LogReader(folder / "log")
         self._lock = threading.Lock()
@@ -125,7 +126,9 @@ class Backfill:
         """For these circuits alone, which leave the arrangements alone that are ``filled``. ``tasks``: at least."""
         log, state, partitions = self.folder / "log", self.folder / "state", self.settings.partitions
         program, counting, most = Program(circuits), self.counting, max(partitions, tasks)
-        stepper = Stepper(self.spark, program, log, self.kept, state, most, filled, counting=counting)
+        stepper = Stepper(
+            self.spark, program, log, self.kept, state, most, filled, counting=counting, deadly=self.deadly
+        )
         stepper.frames.deal_all |= tasks > partitions
         return stepper
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.model.delivery import WEIGHT
+from headrace.model.errors import HeadraceError
 from headrace.state.run import column
 
 ROWS_MAX = 20  # rows that are named; beyond them "and more": they come to light when these are put right
@@ -74,7 +75,9 @@ class Search:
         if not self.throws(left):
             return Found()
         self.end = time.monotonic() + max(SECONDS_MIN, SHARE * (time.monotonic() - began))
-        if not any(len(places) for places in left.values()) or self.throws({}):
+        # What ended Spark is not run again, whatever its rows.
+        ended = isinstance(self.cause, HeadraceError) and self.cause.code == "spark.lost"
+        if ended or not any(len(places) for places in left.values()) or self.throws({}):
             return Found(cause=self.cause, complete=False, alone=True)
         culprits: list[Culprit] = []
         group = 0

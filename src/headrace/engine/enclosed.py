@@ -35,7 +35,9 @@ from headrace.serve.apart import own_bytes
 
 T = TypeVar("T")
 START_S = 120.0  # for its JVM
-GRACE_S = 2.0  # one that ends by itself once its time is over says so
+GRACE_S = (
+    5.0  # one that heeds a cancellation ends by itself once its time is over, and the next need not wait for a JVM
+)
 LOOK_S = 0.25  # so often it is looked what a query takes, and whether somebody waits for it
 IDLE_S = 600.0  # after this time without a query it ends
 MEMORY_MORE = 1 << 30  # of its processes together, beside twice its heap
@@ -249,7 +251,7 @@ def main() -> None:
 
     threading.Thread(target=_end_with, args=[os.getppid()], daemon=True).start()
     stream = socket.socket(fileno=sys.stdin.fileno())
-    spark = open_session(_heard(stream), brief=True, yielding=True)
+    spark = open_session(_heard(stream), brief=True)
     _tell(stream, _Answer())
     while select.select([stream], [], [], IDLE_S)[0] and (asked := _heard(stream)) is not None:
         _tell(stream, _answer(spark, *asked))

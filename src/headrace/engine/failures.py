@@ -21,11 +21,13 @@ from headrace.catalog.store import Catalog, ErrorRow, Output, ViewRecord
 from headrace.circuit.task import Step
 from headrace.engine.compile import Compiled
 from headrace.engine.culprits import Culprit, Found, Search
+from headrace.engine.deadly import ENDED
 from headrace.engine.program import Circuit, Program
 from headrace.engine.step import CircuitFailed, Stepper
 from headrace.engine.unroll import feeds_of
 from headrace.formats.types.spelled import value
 from headrace.model.delivery import WEIGHT
+from headrace.model.errors import HeadraceError
 from headrace.serve.snapshot import failing
 from headrace.state.rows import consolidate, row_codes
 from headrace.state.run import HASH, column, open_run
@@ -395,6 +397,10 @@ def described(view: str, rows: Sequence[ErrorRow]) -> str:
     for row in rows:
         if row.content:
             groups.setdefault(row.together, []).append(row)
+    if not groups and rows and rows[0].message.startswith(ENDED):
+        return (
+            f"view {view} is set aside: {rows[0].message}; edit it, or put right what it reads, then `headrace apply`"
+        )
     if not groups:
         return f"view {view} fails: {rows[0].message}; {BACK} when what it reads lets it" if rows else ""
     places = [" together with ".join(_place(row) for row in group) for group in list(groups.values())[:SHOWN_MAX]]
@@ -418,6 +424,8 @@ def _place(row: ErrorRow) -> str:
 
 def message(error: Exception) -> str:
     """Spark's own words for a failure, without its stack: they name the expression and where it stands."""
+    if isinstance(error, HeadraceError) and error.code == "spark.lost":
+        return f"{error.what}: {error.why}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

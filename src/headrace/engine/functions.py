@@ -7,6 +7,8 @@ import sys
 import types
 from functools import lru_cache
 
+from pyspark import SparkContext
+
 from headrace.model.definition import FunctionFile, Project
 from headrace.model.errors import HeadraceError
 from headrace.model.function import Function
@@ -18,11 +20,13 @@ def functions_of(project: Project) -> UserFunctions:
 
     Raises ``HeadraceError`` (function.invalid) for a file that does not run and for what is no function.
     """
-    return _loaded(project.functions) if project.settings.code else _withheld(project.functions)
+    # A function that Spark has been told of is of that Java process.
+    of = id(SparkContext._gateway)
+    return _loaded(project.functions, of) if project.settings.code else _withheld(project.functions)
 
 
 @lru_cache(maxsize=8)
-def _loaded(files: tuple[FunctionFile, ...]) -> UserFunctions:
+def _loaded(files: tuple[FunctionFile, ...], of: int) -> UserFunctions:
     return UserFunctions.of(function for file in files for function in _of_file(file))
 
 

@@ -17,6 +17,8 @@ _WAIT_S = 2.0  # for the system to know of the end of a process, where a call to
 # each worker that was kept idle costs a job, in this class.
 _SIGNS = ("Python worker exited unexpectedly", "Python worker failed to connect", "api.python.PythonWorkerFactory")
 
+_reasons: dict[int, str] = {}  # of processes that were ended here
+
 
 def lost_worker(error: BaseException) -> bool:
     """Whether a job failed because the Python process that ran one of its tasks has ended."""
@@ -40,10 +42,18 @@ def lost_spark(spark: SparkSession, error: BaseException | None = None) -> Headr
     return HeadraceError(
         "spark.lost",
         f"Spark's Java process has ended, {how}",
-        why="it was killed, by the system when memory is short, or by somebody",
+        why=_reasons.get(process.pid, "it was killed, by the system when memory is short, or by somebody"),
         next="`headrace up` goes on where it stopped, and nothing acknowledged is lost. Where memory was short: less "
         "`driver_memory` in headrace.yaml, or a machine with more",
     )
+
+
+def end_spark(spark: SparkSession, why: str) -> None:
+    """End the session's Java process, which ``lost_spark`` then tells with this reason."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    if isinstance(process, subprocess.Popen):
+        _reasons[process.pid] = why
+        process.kill()
 
 
 def quiet(spark: SparkSession) -> None:

@@ -145,6 +145,7 @@ class Maintainer:
             if other:
                 self.without(self.failures.doubt(other, self.program, self.views, disagreeing(step.number), reached))
         self.aside.give(self.number + 1)
+        self.backfill.deadly.recovered()
         self.kept.start()
         self.failures.tell_all()
 
@@ -341,6 +342,7 @@ class Maintainer:
 
     def retry(self, asked: Mapping[str, Failed]) -> None:
         """Somebody asks: these failed views are built again, whatever is known of their rows."""
+        self.backfill.deadly.forget(failed.compiled.feed for failed in asked.values())
         if self.failures.hurry(asked):
             self.mark("retry")
             while self.step():

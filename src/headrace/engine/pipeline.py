@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import partial
@@ -106,10 +106,10 @@ class Pipeline:
         finally:
             pipeline.stop()
 
-    def prepare(self, starting: contextlib.ExitStack | None = None) -> None:
+    def prepare(self, starting: contextlib.ExitStack | None = None, wanted: Collection[str] | None = None) -> None:
         """Open everything and recover; raises what is wrong with the definitions of sources and sinks.
 
-        ``starting``: when that is left, the first step finds its Python workers at work.
+        ``wanted``: see ``reopen``. ``starting``: when that is left, the first step finds its Python workers at work.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self.sources = {d.name: make_source(d, self.project) for d in self.project.sources}
@@ -126,14 +126,14 @@ class Pipeline:
         if starting is not None:
             starting.enter_context(starting_workers(self.spark, self.project.settings.partitions))
         looking.join()
-        self.recovered = reopen(self.maintainer, self.compiler)
+        self.recovered = reopen(self.maintainer, self.compiler, wanted)
         self.quarantine.begin()
         self.asking = Here(self.spark, self.batch_lock)
 
     def start(self) -> None:
         """Prepare, take the definitions, then run sources, steps and sinks until ``stop``."""
         with telling(self.folder), contextlib.ExitStack() as starting:
-            self.prepare(starting)
+            self.prepare(starting, {view.name for view in self.project.views})
             self.definitions.carry_out(self.project)
             self.maintainer.plan_ahead()  # while the first Python workers start, and sources read
         self.maintainer.ticks.advance(())  # time has passed
@@ -224,7 +224,8 @@ class Pipeline:
                 stopping.hold(self)
         except BaseException as error:
             self.error = refusal(error, self.folder) or lost_spark(self.spark, error) or error
-            self.tell({"event": "engine.failed", "error": str(self.error)})
+            if getattr(self.error, "code", "") != "spark.lost":  # of which `up` tells, who begins it again
+                self.tell({"event": "engine.failed", "error": str(self.error)})
         finally:
             while not self._commands.empty():
                 self._commands.get()[1].set_exception(HeadraceError("project.not_running", "the product is stopping"))

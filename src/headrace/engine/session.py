@@ -202,6 +202,7 @@ def open_session(settings: Settings, *, brief: bool = False, yielding: bool = Fa
     ``brief``: the process plans, or runs a few rows, and ends. ``yielding``: where processors are short, Spark's
     processes give way to others, such as those that answer readers.
     """
+    _forget_ended()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -223,6 +224,18 @@ def open_session(settings: Settings, *, brief: bool = False, yielding: bool = Fa
         with _without_providers(jvm):
             session = made.getOrCreate()
         return _quick(SparkSession(context, session))
+
+
+def _forget_ended() -> None:
+    """PySpark keeps what leads to its Java process for the life of this one: where it has ended, another one begins."""
+    gateway: Any = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return
+    with contextlib.suppress(Exception):  # nobody is at its other end
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 @contextlib.contextmanager

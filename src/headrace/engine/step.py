@@ -28,6 +28,7 @@ from headrace.circuit.task import Step
 from headrace.circuit.work import Tally
 from headrace.circuit.written import Written
 from headrace.engine.changes import ReadLog
+from headrace.engine.deadly import Deadly
 from headrace.engine.disk import refusal
 from headrace.engine.kept import Kept
 from headrace.engine.lost import WORKERS_LOST_MAX, lost_spark, lost_worker
@@ -71,8 +72,9 @@ class Stepper:
 
     def __init__(
         self, spark: SparkSession, program: Program, log: Path, kept: Kept, folder: Path, partitions: int,
-        filled: Iterable[str] = (), *, counting: bool = False,
+        filled: Iterable[str] = (), *, counting: bool = False, deadly: Deadly | None = None,
     ) -> None:  # fmt: skip
+        self.deadly = deadly or Deadly(folder, 0)
         self.spark, self.program, self.kept, self.folder = spark, program, kept, folder
         self.log, self.reader = log, LogReader(log)
         self.frames = Frames(spark, program, ReadLog(), partitions, filled, counting=counting)
@@ -98,7 +100,7 @@ class Stepper:
         step = Step(str(self.log), given, after, upto, instants, paths, {}, False, "", bounded=bounded)
         # A name of its own: what a run wrote that failed is still read when its bad row is searched.
         name = f"{number}.{next(_runs)}" + (".again" if again else "")
-        done, error = (False, None) if wide else self.at_once(changed, step, name, result)
+        done, error = (False, None) if wide or self.deadly.careful else self.at_once(changed, step, name, result)
         if not done:
             self.by_level(changed, step, name, wide, result)
             if error is not None and lost_worker(error):
@@ -110,6 +112,8 @@ class Stepper:
     def at_once(self, changed: set[str], step: Step, name: str, result: Result) -> tuple[bool, Exception | None]:
         """All circuits in one job or two, if none needs more: (whether that was done, why it did not work)."""
         due = self.program.downstream(changed & {c.name for c in self.program.circuits})
+        if any(map(self.deadly.known, due)):
+            return False, None
         plans = self.plans_at_once(due)
         feeds: dict[str, list[str]] = {}
         made = []
@@ -119,7 +123,8 @@ class Stepper:
             folder = self.fresh(f"{name}.{number}" if number else name)
             here = replace(step, refs=[], feeds=feeds) if number else step
             try:
-                rows = plan.run(self.described(here, folder), bounded=step.bounded)
+                with self.deadly.in_time(self.spark, wide=False):
+                    rows = plan.run(self.described(here, folder), bounded=step.bounded)
             except Exception as error:
                 return False, error  # level by level it will show whose fault it is
             made.append((rows, folder))
@@ -142,8 +147,10 @@ class Stepper:
             active = [c for c in circuits if (c.name in changed if c.relation is not None else self.due(c, here))]
             if not active:
                 continue
-            for feed, path in self.job(active, here, f"{name}.{level}", wide, result):
-                feeds.setdefault(feed, []).append(path)
+            apart = self.deadly.careful or any(self.deadly.known(c.name) for c in active)
+            for number, some in enumerate([[c] for c in active] if apart else [active]):
+                for feed, path in self.job(some, here, f"{name}.{level}.{number}", wide, result):
+                    feeds.setdefault(feed, []).append(path)
 
     def plan_ahead(self, changed: set[str], *, wide: bool) -> None:
         """Make the plans of a step that changes these tables, as far as can be told before it runs."""
@@ -216,12 +223,23 @@ class Stepper:
 
     def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
         """Run circuits of one level together; on failure one by one, to know whose fault it is. (feed, file) made."""
+        for circuit in circuits:
+            if self.deadly.known(circuit.name):
+                raise CircuitFailed(circuit, self.deadly.error(circuit.name), self, step)
+        if len(circuits) == 1:
+            with self.deadly.alone(self.spark, circuits[0].name):
+                return self.ran(circuits, step, name, wide, result)
+        return self.ran(circuits, step, name, wide, result)
+
+    def ran(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
         plan = self.planned(circuits, wide=wide)
         assert plan is not None
         try:
-            folder, rows = self.persisting(plan, step, name)
+            with self.deadly.in_time(self.spark, wide=wide or step.whole):
+                folder, rows = self.persisting(plan, step, name)
         except Exception as error:
             if gone := lost_spark(self.spark, error):
+                self.deadly.ended()
                 raise gone from error
             if len(circuits) == 1:
                 raise CircuitFailed(circuits[0], error, self, step) from error

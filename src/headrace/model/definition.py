@@ -185,6 +185,7 @@ class Settings:
     query_seconds: float = SECONDS  # the most that one query may take, whoever asks it
     clock_seconds: float = 1.0  # how far the clock of views may be behind when they change
     code: bool = False  # whether the files of functions/ may run
+    step_seconds: float = 300.0  # beyond this a step over few rows is ended, and the view that it waits for set aside
     step_rows: int = 1_000_000  # a step takes at most about this many changes, never less than one transaction
     transactions: str = "grouped"  # or "each": every one of the log is one of its own in the sinks
     retention: Retention = Retention()

@@ -178,8 +178,10 @@ REMEDIES: dict[str, Remedy] = {
         "Make the function depend on its arguments alone, then `headrace rebuild VIEW`.",
     ),
     "spark.lost": Remedy(
-        "The kernel has ended the Java process when memory was short, or somebody has.",
-        "`headrace up` goes on where it stopped. `headrace doctor` compares `driver_memory` with the machine.",
+        "The kernel has ended the Java process when memory was short, or somebody has; or a step over few rows took "
+        "longer than `step_seconds`, and `headrace up` has ended it.",
+        "`headrace up` begins Spark again by itself, and goes on where it stopped; a view that ends it twice is set "
+        "aside, the others go on. `headrace doctor` compares `driver_memory` with the machine.",
     ),
     "source.connect": Remedy(
         "Host, port or database are wrong, the server does not run, a network is in between, or a folder is missing.",

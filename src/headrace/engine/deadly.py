@@ -1,0 +1,146 @@
+"""Circuits that have ended Spark's process: known by name after the next start, and not run again.
+
+What ends it (memory that is not there, code of a user, a row over which an expression never comes back) would end it at
+every start, as a recorded step is run again. So after such an end a step runs its circuits one by one; one that ends
+Spark's process twice while it runs alone fails from then on, as SQL does that throws, and the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.engine.lost import end_spark, lost_spark
+from headrace.model.errors import HeadraceError
+
+TIMES = 2
+ENDED = "Spark's process ended"  # what is said of one begins so
+LOOK_S = 1.0
+
+
+class Deadly:
+    """Kept in the file ``deadly.json`` of a project's state. Used by any thread.
+
+    ``careful``: Spark has ended, and steps that run again run their circuits one by one.
+    """
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        """``seconds``: how long a step over few rows may take; 0: as long as it does."""
+        self.path, self.seconds = folder / "deadly.json", seconds
+        self.times: dict[str, int] = {}  # circuit -> how often Spark has ended while it ran alone
+        self.together: set[str] = set()  # ran when Spark ended, and not alone: they run one after the other
+        self.careful = False
+        with suppress(OSError, ValueError):
+            kept = json.loads(self.path.read_text())
+            self.times, self.together, self.careful = kept["times"], set(kept["together"]), kept["careful"]
+        self._running: set[str] = set()
+        self._in_turn, self._lock = threading.Lock(), threading.Lock()
+        self._watch = _Watch()
+
+    def known(self, circuit: str) -> bool:
+        return self.times.get(circuit, 0) >= TIMES
+
+    def error(self, circuit: str) -> HeadraceError:
+        return HeadraceError(
+            "spark.lost", f"{ENDED} {self.times[circuit]} times while this view was computed",
+            why="it asks for more memory than there is, comes back from a row too late, or runs code that ends it",
+        )  # fmt: skip
+
+    @contextmanager
+    def alone(self, spark: SparkSession, circuit: str) -> Iterator[None]:
+        """Inside the job of one circuit runs. If Spark's process ends and no other was running, it was that one."""
+        with self._in_turn if circuit in self.together else nullcontext():
+            if gone := lost_spark(spark):
+                raise gone
+            with self._lock:
+                self._running.add(circuit)
+            try:
+                yield
+            except HeadraceError as error:
+                if error.code == "spark.lost":
+                    self._ended()
+                raise
+            finally:
+                with self._lock:
+                    self._running.discard(circuit)
+
+    def _ended(self) -> None:
+        with self._lock:
+            if len(self._running) == 1:
+                (circuit,) = self._running
+                self.times[circuit] = self.times.get(circuit, 0) + 1
+            else:
+                self.together |= self._running
+        self.ended()
+
+    def ended(self) -> None:
+        """Spark's process has ended in a step: the next start is careful."""
+        self.careful = True
+        self._save()
+
+    def recovered(self) -> None:
+        """The steps that ran again are done."""
+        if self.careful:
+            self.careful = False
+            self._save()
+
+    @contextmanager
+    def in_time(self, spark: SparkSession, *, wide: bool) -> Iterator[None]:
+        """Inside Spark runs a job of a step; over few rows it ends Spark's process once the time of one is over."""
+        if wide or not self.seconds:
+            yield
+            return
+        with self._watch.over(spark, self.seconds):
+            yield
+
+    def forget(self, circuits: Iterable[str]) -> None:
+        """They may run again."""
+        known = self.times.keys() & set(circuits)
+        for circuit in known:
+            del self.times[circuit]
+        if known:
+            self._save()
+
+    def _save(self) -> None:
+        with self._lock:
+            kept = {"times": self.times, "together": sorted(self.together), "careful": self.careful}
+            new = self.path.with_suffix(".new")
+            new.write_text(json.dumps(kept))
+            new.replace(self.path)
+
+
+class _Watch:
+    """One thread, from the first job on, that looks whether one takes too long."""
+
+    def __init__(self) -> None:
+        self._job: tuple[SparkSession, float, float] | None = None
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def over(self, spark: SparkSession, seconds: float) -> Iterator[None]:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look, name="headrace-watch", daemon=True)
+            self._thread.start()
+        self._job = (spark, seconds, time.monotonic() + seconds)
+        try:
+            yield
+        finally:
+            self._job = None
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(LOOK_S)
+            job = self._job
+            if job is None or time.monotonic() < job[2]:
+                continue
+            spark, seconds, _ = job
+            if lost_spark(spark) is None:
+                end_spark(
+                    spark, f"a step over few rows took more than {seconds:g} seconds (step_seconds in headrace.yaml)"
+                )
