@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.deadly import Deadly
+from headrace.engine.deadly import Deadly, in_patterns
 from headrace.engine.lost import end_spark, lost_spark
 from headrace.model.errors import HeadraceError
 
 
 @contextmanager
-def spark() -> Iterator[Any]:
+def process() -> Iterator[Any]:
     with subprocess.Popen(["sleep", "600"]) as process:
         yield SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
         process.kill()
@@ -42,7 +42,7 @@ def dies(deadly: Deadly, *circuits: str) -> None:
             all_there.wait(10)
             raise gone
 
-    with spark() as at_work:
+    with process() as at_work:
         at_once(job, circuits)
 
 
@@ -61,7 +61,7 @@ def test_a_circuit_that_ends_spark_twice_is_known(tmp_path: Path) -> None:
         assert Deadly(tmp_path, 0).careful, number
     deadly = Deadly(tmp_path, 0)
     assert deadly.known("a@1") and not deadly.known("b@1")
-    assert "ended 2 times" in str(deadly.error("a@1"))
+    assert "Spark's process ended while this view was computed" in str(deadly.error("a@1"))
     deadly.recovered()
     assert not Deadly(tmp_path, 0).careful and Deadly(tmp_path, 0).known("a@1")
     deadly.forget(["a@1"])
@@ -81,14 +81,14 @@ def test_of_those_that_ran_together_none_is_blamed_and_each_runs_by_itself(tmp_p
             assert inside == [circuit]
             inside.remove(circuit)
 
-    with spark() as here:
+    with process() as here:
         at_once(job, ("a@1", "b@1") * 3)
     assert inside == []
 
 
 def test_one_that_comes_when_spark_has_ended_is_not_blamed(tmp_path: Path) -> None:
     deadly = Deadly(tmp_path, 0)
-    with spark() as ended:
+    with process() as ended:
         end_spark(ended, "")
         ended.sparkContext._gateway.proc.wait()
         with pytest.raises(HeadraceError), deadly.alone(ended, "a@1"):
@@ -98,12 +98,25 @@ def test_one_that_comes_when_spark_has_ended_is_not_blamed(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_step_over_few_rows_ends_with_its_time(wide: bool, tmp_path: Path) -> None:
-    with spark() as at_work, Deadly(tmp_path, 0.1).in_time(at_work, wide=wide):
+    with process() as at_work, Deadly(tmp_path, 0.1).in_time(at_work, wide=wide):
         time.sleep(2.5)
         gone = lost_spark(at_work)
     assert (gone is None) == wide
     if gone is not None:
         assert "took more than 0.1 seconds (step_seconds in headrace.yaml)" in gone.why
+
+
+@pytest.mark.spark
+def test_a_task_within_a_regular_expression_is_seen(spark: Any) -> None:
+    frame = spark.range(1).selectExpr("rlike(repeat('a', int(id) + 26), '(.*a){12}b') AS found")
+    assert in_patterns(spark) == []
+    asked = threading.Thread(target=frame.collect)
+    asked.start()
+    seen: set[str] = set()
+    while asked.is_alive():
+        seen.update(in_patterns(spark))
+        time.sleep(0.05)
+    assert len(seen) == 1 and in_patterns(spark) == []
 
 
 def test_a_damaged_file_is_forgotten(tmp_path: Path) -> None:

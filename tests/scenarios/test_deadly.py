@@ -76,6 +76,9 @@ class Up:
     def states(self) -> dict[str, str]:
         return {view["name"]: view["state"] for view in self.ask("status")["views"]}
 
+    def reason(self, view: str) -> str:
+        return next(str(each["reason"]) for each in self.ask("status")["views"] if each["name"] == view)
+
     def until(self, wanted: dict[str, str]) -> None:
         end = time.monotonic() + WAIT_S
         while True:
@@ -123,7 +126,7 @@ def test_what_ends_spark_is_known_and_the_others_go_on(up: Up) -> None:
     up.push((3, 13))
     up.until({**LIVE, "killing": "failed", "reading": "failed"})
     up.reached("counted", 3)
-    assert "Spark's process ended 2 times while this view was computed" in str(up.ask("status"))
+    assert "row {id: 3, n: 13}: Spark's process ended while this view was computed" in str(up.reason("killing"))
     up.push((4, 700))
     up.until({**LIVE, "killing": "failed", "reading": "failed", "frozen": "failed"})
     up.reached("counted", 4)

@@ -75,9 +75,9 @@ class Search:
         if not self.throws(left):
             return Found()
         self.end = time.monotonic() + max(SECONDS_MIN, SHARE * (time.monotonic() - began))
-        # What ended Spark is not run again, whatever its rows.
-        ended = isinstance(self.cause, HeadraceError) and self.cause.code == "spark.lost"
-        if ended or not any(len(places) for places in left.values()) or self.throws({}):
+        if isinstance(self.cause, HeadraceError) and self.cause.code == "spark.lost":
+            return self.unsearched(left, self.cause)
+        if not any(len(places) for places in left.values()) or self.throws({}):
             return Found(cause=self.cause, complete=False, alone=True)
         culprits: list[Culprit] = []
         group = 0
@@ -98,6 +98,13 @@ class Search:
             if not self.throws(left):
                 return Found(culprits, self.cause)
         return Found(culprits, self.cause, complete=False)
+
+    def unsearched(self, left: Mapping[str, Places], cause: Exception) -> Found:
+        """What ended Spark is not run again: it was one of the rows, where they are few."""
+        rows = [(feed, int(place)) for feed, places in left.items() for place in places]
+        if not 0 < len(rows) <= ROWS_MAX:
+            return Found(cause=cause, complete=False, alone=True)
+        return Found([Culprit(feed, 0, self.rows[feed].slice(place, 1), cause) for feed, place in rows], cause)
 
     def least(self, left: Mapping[str, Places]) -> tuple[dict[str, Places], bool]:
         """A least set of ``left`` that throws, largest feed first; False with it when it is only a part of one."""

@@ -13,7 +13,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.engine.lost import end_spark, lost_spark
@@ -22,6 +24,8 @@ from headrace.model.errors import HeadraceError
 TIMES = 2
 ENDED = "Spark's process ended"  # what is said of one begins so
 LOOK_S = 1.0
+LOOKED_AT_S = 5.0  # a job that takes longer is looked at more closely
+PATTERN_S = 30.0
 
 
 class Deadly:
@@ -48,7 +52,7 @@ class Deadly:
 
     def error(self, circuit: str) -> HeadraceError:
         return HeadraceError(
-            "spark.lost", f"{ENDED} {self.times[circuit]} times while this view was computed",
+            "spark.lost", f"{ENDED} while this view was computed",
             why="it asks for more memory than there is, comes back from a row too late, or runs code that ends it",
         )  # fmt: skip
 
@@ -74,7 +78,7 @@ class Deadly:
         with self._lock:
             if len(self._running) == 1:
                 (circuit,) = self._running
-                self.times[circuit] = self.times.get(circuit, 0) + 1
+                self.times[circuit] = TIMES if self._watch.has_ended else self.times.get(circuit, 0) + 1
             else:
                 self.together |= self._running
         self.ended()
@@ -119,15 +123,17 @@ class _Watch:
     """One thread, from the first job on, that looks whether one takes too long."""
 
     def __init__(self) -> None:
+        self.has_ended = False
         self._job: tuple[SparkSession, float, float] | None = None
         self._thread: threading.Thread | None = None
+        self._since: dict[str, float] = {}  # task -> from when on it was within a regular expression at each look
 
     @contextmanager
     def over(self, spark: SparkSession, seconds: float) -> Iterator[None]:
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="headrace-watch", daemon=True)
             self._thread.start()
-        self._job = (spark, seconds, time.monotonic() + seconds)
+        self._job = (spark, seconds, time.monotonic())
         try:
             yield
         finally:
@@ -137,10 +143,40 @@ class _Watch:
         while True:
             time.sleep(LOOK_S)
             job = self._job
-            if job is None or time.monotonic() < job[2]:
+            if job is None:
                 continue
-            spark, seconds, _ = job
-            if lost_spark(spark) is None:
-                end_spark(
+            spark, seconds, began = job
+            took = time.monotonic() - began
+            if took > seconds:
+                self._end(
                     spark, f"a step over few rows took more than {seconds:g} seconds (step_seconds in headrace.yaml)"
                 )
+            elif took > LOOKED_AT_S and self._in_one_pattern(spark):
+                self._end(spark, f"a regular expression did not come back from a row within {PATTERN_S:g} seconds")
+
+    def _end(self, spark: SparkSession, why: str) -> None:
+        if lost_spark(spark) is None:
+            self.has_ended = True
+            end_spark(spark, why)
+
+    def _in_one_pattern(self, spark: SparkSession) -> bool:
+        """Whether a task was within a regular expression at each look for too long, though it has few rows."""
+        with suppress(Py4JError, OSError):  # Spark has ended
+            now = time.monotonic()
+            self._since = {task: self._since.get(task, now) for task in in_patterns(spark)}
+            return any(now - since > PATTERN_S for since in self._since.values())
+        return False
+
+
+def in_patterns(spark: SparkSession) -> list[str]:
+    """The tasks of Spark that are within a regular expression now, by the names of their threads."""
+    jvm: Any = spark.sparkContext._jvm
+    threads = jvm.java.lang.management.ManagementFactory.getThreadMXBean().dumpAllThreads(False, False)
+    found = []
+    for thread in threads:
+        name = str(thread.getThreadName())
+        if name.startswith("Executor task launch worker for task"):
+            frames = thread.getStackTrace()
+            if len(frames) and str(frames[0].getClassName()).startswith("java.util.regex."):
+                found.append(name)
+    return found

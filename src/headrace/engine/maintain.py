@@ -283,6 +283,8 @@ class Maintainer:
             if not self.failures.due(name):
                 continue
             compiled, began = failed.compiled, time.monotonic()
+            if not failed.rows:  # all that it failed on are gone
+                self.backfill.deadly.forget(circuit.name for circuit in self.chain(compiled))
             feeds = {feed: self.contents(feed, bases, outputs) for feed in feeds_of(compiled.root)}
             build = partial(self.backfill.view, compiled, feeds, bases, number, upto, WIDE_ROWS)
             try:
@@ -331,8 +333,12 @@ class Maintainer:
     def scene(self, compiled: Compiled) -> Scene:
         """A view over all contents of what it reads, at the frontier."""
         feeds = {feed: self.contents(feed, {}) for feed in feeds_of(compiled.root)}
-        chain = list(circuits(compiled, lambda loop, level: level <= self.depths.get(loop, FIRST_DEPTH)))
+        chain = self.chain(compiled)
         return Scene(self.backfill.stepper(*chain), chain, self.backfill.step(feeds, self.frontier))
+
+    def chain(self, compiled: Compiled) -> list[Circuit]:
+        """The circuits of a view, shared sub-queries first."""
+        return list(circuits(compiled, lambda loop, level: level <= self.depths.get(loop, FIRST_DEPTH)))
 
     def visible(self, outputs: list[Output]) -> list[Output]:
         feeds = {c.feed for c in self.views.values()}
@@ -342,7 +348,8 @@ class Maintainer:
 
     def retry(self, asked: Mapping[str, Failed]) -> None:
         """Somebody asks: these failed views are built again, whatever is known of their rows."""
-        self.backfill.deadly.forget(failed.compiled.feed for failed in asked.values())
+        for failed in asked.values():
+            self.backfill.deadly.forget(circuit.name for circuit in self.chain(failed.compiled))
         if self.failures.hurry(asked):
             self.mark("retry")
             while self.step():

@@ -114,7 +114,10 @@ class Stepper:
         due = self.program.downstream(changed & {c.name for c in self.program.circuits})
         if any(map(self.deadly.known, due)):
             return False, None
-        plans = self.plans_at_once(due)
+        try:
+            plans = self.plans_at_once(due)
+        except Exception as error:
+            return False, error  # so it will here
         feeds: dict[str, list[str]] = {}
         made = []
         for number, plan in enumerate(plans):
@@ -232,9 +235,9 @@ class Stepper:
         return self.ran(circuits, step, name, wide, result)
 
     def ran(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
-        plan = self.planned(circuits, wide=wide)
-        assert plan is not None
         try:
+            plan = self.planned(circuits, wide=wide)
+            assert plan is not None
             with self.deadly.in_time(self.spark, wide=wide or step.whole):
                 folder, rows = self.persisting(plan, step, name)
         except Exception as error:
