@@ -29,6 +29,7 @@ from headrace.formats.types.spelled import value
 from headrace.model.delivery import WEIGHT
 from headrace.model.errors import HeadraceError
 from headrace.serve.snapshot import failing
+from headrace.sql.errors import java_cause
 from headrace.state.rows import consolidate, row_codes
 from headrace.state.run import HASH, column, open_run
 
@@ -437,8 +438,7 @@ def message(error: Exception) -> str:
         return (
             f"what it makes needs more memory than `driver_memory` of headrace.yaml allows: {text.rpartition(': ')[2]}"
         )
-    if text.startswith("An error occurred while calling"):  # Py4J, of an error that Spark has no words for
-        causes = re.findall(r"^(?:: |Caused by: )(?:[a-z_]\w*\.)*(\w+(?:: .*)?)$", str(error), re.MULTILINE)
-        text = causes[-1] if causes else text
+    if text == lines[0]:
+        text = java_cause(error)
     coded = re.search(r"\[[A-Z][A-Z0-9_.]+\].*", text)
     return _ADVICE.sub("", coded[0] if coded else text)[:500]

@@ -222,7 +222,7 @@ class _Guarded:
         self.build, self.tree, self.present = Build(catalyst), Tree(catalyst), present
         per_type = PerType(catalyst, self.tree)
         self.maps, self.keys = SortedMaps(self.build, per_type), MapKeys(self.build, per_type)
-        self.sizes = Sizes(self.build, self.tree)
+        self.sizes, self.aggregates = Sizes(self.build, self.tree), Aggregates(self.build)
 
     def plan(self, plan: Any) -> Any:
         kind = class_name(plan)
@@ -245,7 +245,8 @@ class _Guarded:
         if kind == "Cast":
             return self.build.guarded(expression)
         if kind == "AggregateExpression":
-            return self.keys.counted(expression)
+            listed = self.aggregates.listed_once(expression)
+            return self.keys.counted(expression) if listed is expression else listed
         if self.present is not None and kind in FUNCTIONS:
             return replaced_by(self.build, expression, self.present)
         replaced = self.tree.replacement(expression)

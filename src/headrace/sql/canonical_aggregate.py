@@ -117,6 +117,25 @@ class Aggregates:
             self.made.ListAgg(function.child(), function.delimiter(), self.catalyst.seq(orders), 0, 0), aggregate
         )
 
+    def listed_once(self, aggregate: Any) -> Any:
+        """LISTAGG(DISTINCT text) by the set of the texts, for an analyzed plan; another aggregate as it is.
+
+        Beside another DISTINCT Spark's optimizer tears its order. Spark admits no other order than the text's own.
+        """
+        function = aggregate.aggregateFunction()
+        listed = class_name(function) == "ListAgg" and aggregate.isDistinct()
+        if not listed or type_text(function.child()) != "string":
+            return aggregate
+        made, orders = self.build.expressions, self.catalyst.items(function.orderExpressions())
+        ascending = not orders or class_name(orders[0].direction()) == "Ascending"
+        known = self.made.CollectSet(function.child()).toAggregateExpression(False, aggregate.filter())
+        texts = made.SortArray(known, self.build.literal(ascending))
+        nothing = class_name(function.delimiter()) == "Literal" and function.delimiter().value() is None
+        between = self.build.literal("") if nothing else function.delimiter()
+        joined = made.ArrayJoin(texts, between, self.build.none())
+        none = made.EqualTo(made.Size(texts, False), self.build.literal(0))
+        return made.If(none, self.build.null(function.dataType()), joined)
+
     def pivot(self, aggregate: Any, function: Any, _: bool) -> Any:
         """The one value there is of each pivoted value, as the greatest: an array in their order."""
         column, value = function.pivotColumn(), self.build.orderable(function.valueColumn(), "PIVOT")

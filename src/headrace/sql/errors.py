@@ -87,7 +87,7 @@ def analysis_error(error: Exception, where: str) -> HeadraceError:
     if isinstance(error, ParseException):
         return syntax_error(error, where)
     if not isinstance(error, PySparkException):
-        return HeadraceError("sql.analysis", str(error).split("\n", 1)[0] or type(error).__name__, where=where)
+        return HeadraceError("sql.analysis", java_cause(error) or type(error).__name__, where=where)
     condition, message = _sentence(error)
     spot = _place_in(str(error), where)
     given = error.getMessageParameters() or {}
@@ -107,6 +107,13 @@ def analysis_error(error: Exception, where: str) -> HeadraceError:
     return HeadraceError(
         "sql.analysis", message, where=spot, why=f"Spark: {condition}", next=_REWRITES.get(condition, "")
     )
+
+
+def java_cause(error: Exception) -> str:
+    """The first line of an error; of one of Java's that Spark has no words for, its own: Py4J's line names a call."""
+    causes = re.findall(r"^(?:: |Caused by: )(?:[a-z_]\w*\.)*(\w+(?:: .*)?)$", str(error), re.MULTILINE)
+    first = str(error).split("\n", 1)[0]
+    return causes[-1] if causes and first.startswith("An error occurred while calling") else first
 
 
 class UnknownRelation(HeadraceError):
