@@ -18,6 +18,7 @@ from headrace.sql.canonical_window import Windows
 from headrace.sql.catalyst import Catalyst, class_name
 from headrace.sql.collated import Collated
 from headrace.sql.distinct import together
+from headrace.sql.filtered_first import FilteredFirst
 from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.map_keys import MapKeys
 from headrace.sql.per_type import PerType
@@ -92,11 +93,12 @@ class _Canonical:
     def __init__(self, catalyst: Catalyst, for_batch: bool) -> None:
         self.catalyst, self.for_batch = catalyst, for_batch
         self.tree, self.build = Tree(catalyst), Build(catalyst)
-        self.aggregates = Aggregates(self.build)
+        self.aggregates, self.filtered_first = Aggregates(self.build), FilteredFirst(self.build, self.tree)
         self.windows = Windows(self.build, self.tree, self.aggregates, for_batch)
 
     def plan(self, plan: Any, limited: bool) -> Any:
         """``limited``: the rows go to a LIMIT or OFFSET as they come, so that their order says which are taken."""
+        plan = self.filtered_first.plan(plan)
         kind = class_name(plan)
         if kind == "MapInArrow":
             return plan
