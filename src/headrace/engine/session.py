@@ -26,8 +26,10 @@ from headrace.engine.scratch import folder, sockets
 from headrace.engine.standard_error import without_noise
 from headrace.model.definition import Settings
 
-# Rules that would put nodes into a plan that a circuit cannot step: shared sub-plans, Bloom filters, hints.
+# Rules that would put into a plan what a circuit cannot step: shared sub-plans, Bloom filters, hints, sums of short
+# decimals as those of integers (which wraps the function of a window).
 EXCLUDED_RULES = (
+    "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates",
     "org.apache.spark.sql.catalyst.optimizer.MergeSubplans",
     "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
     "org.apache.spark.sql.catalyst.optimizer.InjectRuntimeFilter",
