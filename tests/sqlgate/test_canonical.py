@@ -24,9 +24,10 @@ from pyspark.sql import SparkSession
 
 from headrace.model.errors import HeadraceError
 from headrace.sql.canonical import canonical, execute, optimized
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
 from headrace.sql.exact_sums import rounded_mean, rounded_sum
 from headrace.sql.functions import AGGREGATES, CANONICALISED
+from headrace.sql.java_names import class_name
 
 pytestmark = pytest.mark.spark
 

@@ -25,8 +25,9 @@ from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column, Relation, ViewSchema
 from headrace.model.transaction import DELETE, INSERT, OPERATION, STRICT, TRUNCATE, UNCHANGED, UPDATE
 from headrace.sql.canonical import canonical, executed, is_ordered, optimized
-from headrace.sql.catalyst import Catalyst, type_text
+from headrace.sql.catalyst import Catalyst
 from headrace.sql.collated import named_in
+from headrace.sql.java_names import type_text
 from headrace.sql.map_keys import entries
 from headrace.sql.per_type import spelled
 from headrace.sql.present import Present, literal

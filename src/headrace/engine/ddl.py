@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Column
-from headrace.sql.catalyst import type_text
+from headrace.sql.java_names import type_text
 
 
 def columns(spark: SparkSession, table: str, ddl: str) -> tuple[Column, ...]:

@@ -14,10 +14,11 @@ from typing import Any
 from pyspark.errors import ParseException
 
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
 from headrace.sql.clock import check_casts, check_constant, check_text
 from headrace.sql.errors import UnknownRelation, did_you_mean, origin_place, syntax_error
 from headrace.sql.functions import TABLES, is_generator, verdicts
+from headrace.sql.java_names import class_name
 from headrace.sql.tree import SUBQUERIES, Tree
 
 _PLANS = """

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name
 from headrace.sql.lowering.rewrite import Rewrite
 from headrace.sql.total_order import total
 from headrace.sql.tree import Tree

@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyspark.sql.functions import arrow_udf
 
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import Catalyst, class_name, type_name, type_text
+from headrace.sql.catalyst import Catalyst
 from headrace.sql.clock import TIME_ONLY
+from headrace.sql.java_names import class_name, type_name, type_text
 
 _FLOATING = re.compile(r"\b(float|double)\b")
 

@@ -15,10 +15,11 @@ from headrace.sql.as_of import AsOf
 from headrace.sql.build import Build
 from headrace.sql.canonical_aggregate import Aggregates
 from headrace.sql.canonical_window import Windows
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
 from headrace.sql.collated import Collated
 from headrace.sql.distinct import together
 from headrace.sql.filtered_first import FilteredFirst
+from headrace.sql.java_names import class_name
 from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.map_keys import MapKeys
 from headrace.sql.per_type import PerType

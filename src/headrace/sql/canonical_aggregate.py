@@ -7,10 +7,10 @@ from typing import Any
 
 from headrace.model.errors import HeadraceError
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name, type_text
 from headrace.sql.exact_statistics import STATISTICS
 from headrace.sql.exact_sums import decimal_mean, decimal_sum, exact_mean, exact_sum
 from headrace.sql.grouped_function import over_lists
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.aggregate_functions import STATISTICS as STATISTIC_NAMES
 from headrace.sql.lowering.aggregate_functions import forgives
 from headrace.sql.user_functions import whole

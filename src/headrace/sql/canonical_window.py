@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.sql.build import Build
 from headrace.sql.canonical_aggregate import Aggregates
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.aggregate_functions import adds_up
 from headrace.sql.lowering.per_place import is_of_partition, is_of_place
 from headrace.sql.lowering.running import grows, takes

@@ -13,8 +13,9 @@ import re
 from typing import Any
 
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import Catalyst, class_name, type_text
+from headrace.sql.catalyst import Catalyst
 from headrace.sql.errors import origin_place, place
+from headrace.sql.java_names import class_name, type_text
 
 # The zone after the word, if any, is left unread: what is not valid there is Spark's to refuse.
 SPECIAL = re.compile(r"(now|today|tomorrow|yesterday)\b", re.IGNORECASE)

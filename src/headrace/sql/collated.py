@@ -11,8 +11,8 @@ from typing import Any
 
 from headrace.model.errors import HeadraceError
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name, type_text
 from headrace.sql.distinct import together
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.tree import SUBQUERIES, Tree
 
 _COMPARISONS = (

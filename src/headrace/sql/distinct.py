@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name
+from headrace.sql.java_names import class_name
 from headrace.sql.tree import Tree
 
 _SET = "gid"  # the attribute that tells the sets apart: 0 is that of the other aggregates

@@ -1,7 +1,7 @@
 """HAVING before what may throw: the values that a query makes of its aggregates are made of the groups that it keeps.
 
-Spark's Aggregate says both, ``sum(x) / sum(y)`` and the ``sum(y)`` that a Filter above it asks for; it evaluates them as
-late as it can, so that a row that the filter takes away is never divided. A circuit evaluates what a node says.
+Spark's Aggregate says both, ``sum(x) / sum(y)`` and the ``sum(y)`` that a Filter above it asks for; it evaluates them
+as late as it can, so that a row that the filter takes away is never divided. A circuit evaluates what a node says.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name
+from headrace.sql.java_names import class_name
 from headrace.sql.tree import Tree
 
 
@@ -20,8 +20,7 @@ class FilteredFirst:
         self.build, self.tree, self.catalyst = build, tree, build.catalyst
 
     def plan(self, plan: Any) -> Any:
-        """A Filter over an Aggregate of an optimized plan as a Project over the same Filter over plain aggregates; another
-        plan as it is."""
+        """A Filter over an Aggregate as a Project over the same Filter over plain aggregates; another plan as it is."""
         if class_name(plan) != "Filter" or class_name(plan.child()) != "Aggregate":
             return plan
         aggregate = plan.child()

@@ -34,6 +34,7 @@ from headrace.circuit.local import (
     Widened,
 )
 from headrace.formats.types.arrow import to_arrow
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.patterns import in_re2
 
 if TYPE_CHECKING:
@@ -79,11 +80,11 @@ class _Forms:
         self.catalyst, self.names, self.replace = catalyst, names, replace
 
     def of(self, expression: Any) -> Local | None:
-        kind = _kind(expression)
+        kind = class_name(expression)
         if self.replace is not None:
             taken = self.replace(expression)
             if taken is not None:
-                return Reference(str(taken.name())) if _kind(taken) == "UnresolvedAttribute" else None
+                return Reference(str(taken.name())) if class_name(taken) == "UnresolvedAttribute" else None
         if kind == "AttributeReference":
             return Reference(self.names[expression.exprId().id()])
         if kind in ("Alias", "KnownNullable"):
@@ -99,7 +100,7 @@ class _Forms:
 
     def condition(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
         """What is true or false, and what is chosen by that."""
-        if kind in ("EqualTo", "In") and _kind(children[0]) == "Lower":
+        if kind in ("EqualTo", "In") and class_name(children[0]) == "Lower":
             return self.lowered(*children)
         if kind in COMPARISONS:
             return self.call(COMPARISONS[kind], children) if _compared(children) else None
@@ -119,11 +120,11 @@ class _Forms:
         """Arithmetic and casts."""
         if kind in FLOORED:
             return self.divided(children[0], FLOORED[kind], "floor")
-        if kind in ("Remainder", "IntegralDivide") and _type(children[0]) in INTEGERS:
+        if kind in ("Remainder", "IntegralDivide") and type_text(children[0]) in INTEGERS:
             by = _constant(children[1])
             if kind == "Remainder" or (by is not None and by > 1):
                 return self.divided(children[0], by, "remainder" if kind == "Remainder" else "quotient")
-        if kind in ("IntegralDivide", "Divide") and _type(children[0]) in (*INTEGERS, "double"):
+        if kind in ("IntegralDivide", "Divide") and type_text(children[0]) in (*INTEGERS, "double"):
             return self.quotient(expression, children)
         if kind == "Divide" and _is_decimal(expression):
             return self.ratio(expression, *children)
@@ -137,29 +138,29 @@ class _Forms:
         """Of timestamps and dates."""
         if kind == "PreciseTimestampConversion":
             argument = self.of(children[0])
-            return None if argument is None else Recounted(argument, _type(expression))
+            return None if argument is None else Recounted(argument, type_text(expression))
         if kind == "TruncTimestamp":
             return self.floored(expression, *children)
         if kind == "DateFormatClass":
             return self.formatted(expression, *children)
         if kind in CLOCK:
             return self.clock(expression, children[0])
-        if kind in FIELDS_OF_DATES and _type(children[0]) == "date":
+        if kind in FIELDS_OF_DATES and type_text(children[0]) == "date":
             argument = self.of(children[0])
             return None if argument is None else DateField(argument, FIELDS_OF_DATES[kind])
         return self.shifted(expression, *children) if kind == "TimestampAddInterval" else None
 
     def text(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
         """Of texts."""
-        if kind == "Substring" and _type(children[0]) == "string":
+        if kind == "Substring" and type_text(children[0]) == "string":
             return self.sliced(*children)
         if kind == "Like":
             return self.like(expression, *children)
-        if kind == "Length" and _type(children[0]) == "string":
+        if kind == "Length" and type_text(children[0]) == "string":
             return self.call("utf8_length", children)
         if kind in SEARCHED or kind == "StringReplace":
             return self.searched(kind, children)
-        if kind == "ElementAt" and _kind(children[0]) == "StringSplitSQL":
+        if kind == "ElementAt" and class_name(children[0]) == "StringSplitSQL":
             return self.piece(children[1], *self.catalyst.items(children[0].children()))
         return self.matched(*children) if kind in ("RLike", "RegExpExtract") else None
 
@@ -171,7 +172,7 @@ class _Forms:
         if kind == "CreateNamedStruct":
             fields = [self.of(child) for child in children[1::2]]
             known = tuple(f for f in fields if f is not None)
-            return Struct(known, _type(expression)) if len(known) == len(fields) else None
+            return Struct(known, type_text(expression)) if len(known) == len(fields) else None
         return None
 
     def call(self, function: str, children: list[Any]) -> Local | None:
@@ -195,7 +196,7 @@ class _Forms:
     def cases(self, expression: Any) -> Local | None:
         """CASE: the first condition that is true; what follows it is not looked at, so none of it may throw."""
         last = expression.elseValue()
-        made = self.of(last.get()) if last.isDefined() else _null(_type(expression))
+        made = self.of(last.get()) if last.isDefined() else _null(type_text(expression))
         for branch in reversed(self.catalyst.items(expression.branches())):
             condition, value = self.of(branch._1()), self.of(branch._2())
             if made is None or condition is None or value is None:
@@ -228,20 +229,20 @@ class _Forms:
         left, right = (self.of(child) for child in children)
         if left is None or right is None or not _ansi(expression):
             return None
-        if _type(expression) == "bigint":
+        if type_text(expression) == "bigint":
             left, right = Widened(left, "bigint"), Widened(right, "bigint")
         return Quotient(left, right)
 
     def floored(self, expression: Any, unit: Any, time: Any) -> Local | None:
         """date_trunc to a unit that is always as long, in UTC."""
-        if _kind(unit) != "Literal" or unit.value() is None or not self.in_utc(expression, time):
+        if class_name(unit) != "Literal" or unit.value() is None or not self.in_utc(expression, time):
             return None
         micros, argument = UNITS.get(str(unit.value().toString()).upper()), self.of(time)
         return None if argument is None or micros is None else Floored(argument, micros)
 
     def formatted(self, expression: Any, time: Any, pattern: Any) -> Local | None:
         """date_format of a pattern of whole fields and what stands between them, in UTC."""
-        if _kind(pattern) != "Literal" or pattern.value() is None or not self.in_utc(expression, time):
+        if class_name(pattern) != "Literal" or pattern.value() is None or not self.in_utc(expression, time):
             return None
         text = str(pattern.value().toString())
         parts = tuple(FIELDS.findall(text))
@@ -249,7 +250,7 @@ class _Forms:
         return None if argument is None else Formatted(argument, parts)
 
     def in_utc(self, expression: Any, time: Any) -> bool:
-        return _type(time) == "timestamp" and self.is_utc(expression)
+        return type_text(time) == "timestamp" and self.is_utc(expression)
 
     def is_utc(self, expression: Any) -> bool:
         return str(expression.zoneId().getId()) in ("UTC", "Z")
@@ -257,26 +258,26 @@ class _Forms:
     def clock(self, expression: Any, child: Any) -> Local | None:
         """The hour, minute or second of a timestamp, in UTC."""
         argument = self.of(child) if self.in_utc(expression, child) else None
-        return None if argument is None else Widened(Call(CLOCK[_kind(expression)], (argument,)), "int")
+        return None if argument is None else Widened(Call(CLOCK[class_name(expression)], (argument,)), "int")
 
     def searched(self, kind: str, children: list[Any]) -> Local | None:
         text, *constants = children
-        known = [str(c.value().toString()) for c in constants if _kind(c) == "Literal" and c.value() is not None]
-        argument = self.of(text) if _type(text) == "string" and len(known) == len(constants) else None
+        known = [str(c.value().toString()) for c in constants if class_name(c) == "Literal" and c.value() is not None]
+        argument = self.of(text) if type_text(text) == "string" and len(known) == len(constants) else None
         if argument is None or not known[0]:
             return None
         return Searched(SEARCHED.get(kind, "replace_substring"), argument, *known)
 
     def piece(self, number: Any, text: Any, delimiter: Any) -> Local | None:
         """split_part of a constant delimiter and number."""
-        if _kind(delimiter) != "Literal" or delimiter.value() is None or not str(delimiter.value().toString()):
+        if class_name(delimiter) != "Literal" or delimiter.value() is None or not str(delimiter.value().toString()):
             return None
-        at, argument = _constant(number), self.of(text) if _type(text) == "string" else None
+        at, argument = _constant(number), self.of(text) if type_text(text) == "string" else None
         return None if argument is None or not at else Piece(argument, str(delimiter.value().toString()), at)
 
     def matched(self, text: Any, pattern: Any, group: Any = None) -> Local | None:
         """rlike, or with ``group`` regexp_extract, of a constant pattern that means the same to Arrow's RE2."""
-        if _kind(pattern) != "Literal" or pattern.value() is None or _type(text) != "string":
+        if class_name(pattern) != "Literal" or pattern.value() is None or type_text(text) != "string":
             return None
         known, argument = in_re2(str(pattern.value().toString())), self.of(text)
         if known is None or argument is None:
@@ -304,24 +305,28 @@ class _Forms:
         return Conjunction(tuple(parts))
 
     def arithmetic(self, kind: str, expression: Any, children: list[Any]) -> Local | None:
-        type_text = _type(expression)
-        if type_text == "double":
+        kind_of = type_text(expression)
+        if kind_of == "double":
             return self.call(ARITHMETIC[kind], children)
-        if type_text in CHECKED and _ansi(expression):
+        if kind_of in CHECKED and _ansi(expression):
             made = self.call(ARITHMETIC[kind] + "_checked", children)
-            return calmed(kind, made, MOST[type_text]) if isinstance(made, Call) else None
+            return calmed(kind, made, MOST[kind_of]) if isinstance(made, Call) else None
         return None
 
     def decimal(self, function: str, expression: Any, *children: Any) -> Local | None:
         left, right = (self.of(child) for child in children)
-        fits = fitting(function, *(to_arrow(_type(e)) for e in (*children, expression)))
+        fits = fitting(function, *(to_arrow(type_text(e)) for e in (*children, expression)))
         if left is None or right is None or fits is None or not (fits or _ansi(expression)):
             return None
-        return Arithmetic(function, left, right, _type(expression), fits)
+        return Arithmetic(function, left, right, type_text(expression), fits)
 
     def ratio(self, expression: Any, *children: Any) -> Local | None:
         left, right = (self.of(child) for child in children)
-        return None if left is None or right is None or not _ansi(expression) else Ratio(left, right, _type(expression))
+        return (
+            None
+            if left is None or right is None or not _ansi(expression)
+            else Ratio(left, right, type_text(expression))
+        )
 
     def sliced(self, text: Any, begin: Any, length: Any) -> Local | None:
         """substring from a constant place that counts from 1, of a constant length."""
@@ -332,7 +337,7 @@ class _Forms:
 
     def like(self, expression: Any, text: Any, pattern: Any) -> Local | None:
         """LIKE of a constant pattern in which nothing is escaped."""
-        if _kind(pattern) != "Literal" or pattern.value() is None or _type(text) != "string":
+        if class_name(pattern) != "Literal" or pattern.value() is None or type_text(text) != "string":
             return None
         known, argument = str(pattern.value().toString()), self.of(text)
         if argument is None or "\\" in known or str(expression.escapeChar()) in known:
@@ -341,9 +346,13 @@ class _Forms:
 
     def shifted(self, expression: Any, time: Any, interval: Any) -> Local | None:
         """A timestamp and a constant interval of days or less; where a day may have 23 hours, only Spark knows."""
-        if _kind(interval) != "Literal" or not _type(interval).startswith("interval ") or interval.value() is None:
+        if (
+            class_name(interval) != "Literal"
+            or not type_text(interval).startswith("interval ")
+            or interval.value() is None
+        ):
             return None
-        if not isinstance(interval.value(), int) or _type(interval).split()[-1] not in _SHORT:
+        if not isinstance(interval.value(), int) or type_text(interval).split()[-1] not in _SHORT:
             return None
         if not expression.zoneId().getRules().isFixedOffset():
             return None
@@ -352,7 +361,7 @@ class _Forms:
         return None if argument is None else Call("add_checked", (argument, by))
 
     def widened(self, expression: Any, child: Any) -> Local | None:
-        source, target = _type(child), _type(expression)
+        source, target = type_text(child), type_text(expression)
         if (source, target) == ("timestamp", "date") and self.is_utc(expression):
             argument = self.of(child)
             return None if argument is None else Widened(argument, target)
@@ -384,14 +393,14 @@ def _any(conditions: list[Local]) -> Local | None:
 
 def literal(expression: Any) -> Local | None:
     """Literals whose value crosses the bridge as it is."""
-    type_text, value = _type(expression), expression.value()
+    kind, value = type_text(expression), expression.value()
     if value is None:
-        return _null(type_text)
-    if type_text.startswith("decimal("):
-        return Constant(Decimal(str(value.toString())), type_text)
-    if type_text not in LITERALS:
+        return _null(kind)
+    if kind.startswith("decimal("):
+        return Constant(Decimal(str(value.toString())), kind)
+    if kind not in LITERALS:
         return None
-    return Constant(str(value.toString()) if type_text == "string" else value, type_text)
+    return Constant(str(value.toString()) if kind == "string" else value, kind)
 
 
 def _null(type_text: str) -> Local | None:
@@ -401,12 +410,12 @@ def _null(type_text: str) -> Local | None:
 
 def _compared(expressions: list[Any]) -> bool:
     """Whether Arrow compares values of their type as Spark does."""
-    types = {_type(e) for e in expressions}
+    types = {type_text(e) for e in expressions}
     return types <= COMPARED or (len(types) == 1 and _is_decimal(expressions[0]))
 
 
 def _is_decimal(expression: Any) -> bool:
-    return _type(expression).startswith("decimal(")
+    return type_text(expression).startswith("decimal(")
 
 
 def _holds(target: str, source: str) -> bool:
@@ -439,13 +448,5 @@ def _ansi(expression: Any) -> bool:
 
 def _constant(expression: Any) -> int | None:
     """The value of an integer literal."""
-    value = expression.value() if _kind(expression) == "Literal" else None
+    value = expression.value() if class_name(expression) == "Literal" else None
     return value if isinstance(value, int) else None
-
-
-def _kind(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
-
-
-def _type(expression: Any) -> str:
-    return str(expression.dataType().catalogString())

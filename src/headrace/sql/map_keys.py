@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.types import MapType
 
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name
+from headrace.sql.java_names import class_name
 from headrace.sql.per_type import PerType, holds_map, with_values
 
 _NAME = "_entries"

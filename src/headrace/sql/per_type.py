@@ -10,7 +10,8 @@ from pyspark.sql.functions import lit
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from headrace.formats.types.arrow import quote
-from headrace.sql.catalyst import Catalyst, class_name, type_text
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.tree import Tree
 
 # SQL for a map's new value, given its type and the SQL for what is in its place.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.circuit.node import Node
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name
 from headrace.sql.lowering.as_of import as_of
 from headrace.sql.lowering.base import Lowered, Lowering, Rule
 from headrace.sql.lowering.constants import nothing_but_a_row, numbers, values

@@ -16,7 +16,8 @@ from headrace.circuit.node import Expression
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.clock import CLOCK
 from headrace.sql.build import Build
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name
 from headrace.sql.tree import Tree
 
 FUNCTIONS = frozenset({"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp"})

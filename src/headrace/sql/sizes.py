@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.template import Templates
 from headrace.sql.tree import Tree
 

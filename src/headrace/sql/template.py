@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.formats.types.arrow import quote
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name
 from headrace.sql.tree import Tree
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name
+from headrace.sql.java_names import class_name
 
 
 def total(build: Build, child: Any, partition: list[Any], order: list[Any]) -> list[Any]:

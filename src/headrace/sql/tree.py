@@ -7,7 +7,8 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
 
-from headrace.sql.catalyst import Catalyst, full_name
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import full_name
 
 # What an argument of a node can be, first match wins. An Iterable may be a Seq or a Map of tuples.
 _KINDS = (

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.circuit.node import Aggregate, Expression, OrderedAggregate, Regroup
-from headrace.sql.catalyst import Catalyst, class_name, singleton, type_text
+from headrace.sql.catalyst import Catalyst, singleton
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.aggregate_functions import IN_ORDER, accumulation, maintained
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse_keys
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from headrace.circuit.node import Accumulation
 from headrace.circuit.slots import WRAPPED_SUM
-from headrace.sql.catalyst import Catalyst, class_name, singleton, type_text
+from headrace.sql.catalyst import Catalyst, singleton
+from headrace.sql.java_names import class_name, type_text
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _NUMBERS = (*_WHOLE, "float", "double")

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.circuit.node import AsOf
 from headrace.sql.as_of import AsOf as Plan
-from headrace.sql.catalyst import type_text
+from headrace.sql.java_names import type_text
 from headrace.sql.lowering.aggregate_functions import ordered
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse, refuse_keys
 from headrace.sql.lowering.limit import sort_keys

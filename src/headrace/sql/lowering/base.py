@@ -7,7 +7,8 @@ from typing import Any
 
 from headrace.circuit.node import Expression, Node, Project
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import Catalyst, class_name, type_name
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name, type_name
 
 # A lowered node and the expression ids of its output columns, in order.
 Lowered = tuple[Node, list[int]]

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.model.clock import CLOCK
 from headrace.model.errors import HeadraceError
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.base import refuse
 from headrace.sql.lowering.linear import LEAF_PREFIX
 from headrace.sql.lowering.rewrite import Rewrite

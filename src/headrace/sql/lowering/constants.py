@@ -12,7 +12,7 @@ from headrace.circuit.node import Constant
 from headrace.formats.types.arrow import to_arrow
 from headrace.model.errors import HeadraceError
 from headrace.sql.canonical import execute
-from headrace.sql.catalyst import type_text
+from headrace.sql.java_names import type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, refuse
 
 LENGTH = "_"  # a column that gives a table without others its length

@@ -6,7 +6,8 @@ from typing import Any
 
 from headrace.circuit.node import Expression, Join, Node, Union
 from headrace.circuit.operators.free_join import unhashable
-from headrace.sql.catalyst import Catalyst, class_name
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected, refuse
 from headrace.sql.lowering.columns import columns, null, true
 from headrace.sql.lowering.not_in import not_in

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.circuit.node import Expand, Feed, Filter, Generate, Union
 from headrace.sql.build import Build
-from headrace.sql.catalyst import class_name, type_name, type_text
+from headrace.sql.java_names import class_name, type_name, type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected, refusal
 from headrace.sql.lowering.columns import columns
 from headrace.sql.lowering.rewrite import Rewrite

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.sql.catalyst import class_name
+from headrace.sql.java_names import class_name
 from headrace.sql.lowering.base import Lowering, id_of
 from headrace.sql.lowering.rewrite import Rewrite
 

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.circuit.extremes import TEXT, WHOLE
 from headrace.circuit.node import Expression, Filter, Node, OrderedAggregate, Project, SortKey, TopK
 from headrace.circuit.origin import Origin, origin, present
-from headrace.sql.catalyst import class_name
+from headrace.sql.java_names import class_name
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected
 from headrace.sql.lowering.columns import column
 from headrace.sql.lowering.rewrite import Rewrite

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.sql.catalyst import Catalyst, class_name, type_text
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.aggregate_functions import maintained
 from headrace.sql.lowering.base import Lowering
 from headrace.sql.lowering.rewrite import Rewrite

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.circuit.levels import needs, read_by, relation
 from headrace.circuit.node import Feed, Loop, Node
-from headrace.sql.catalyst import type_text
+from headrace.sql.java_names import type_text
 from headrace.sql.lowering.base import Lowered, Lowering, refuse
 
 DEEPEST = 3  # recursive queries, each in the recursive part of the one before: the circuits multiply

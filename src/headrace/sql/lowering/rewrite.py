@@ -6,7 +6,8 @@ from functools import reduce
 from typing import Any
 
 from headrace.sql.build import Build
-from headrace.sql.catalyst import Catalyst, class_name, singleton
+from headrace.sql.catalyst import Catalyst, singleton
+from headrace.sql.java_names import class_name
 
 
 class Rewrite(Build):

@@ -6,7 +6,8 @@ from typing import Any
 
 from headrace.circuit.node import Accumulation, Expression, Growing, Running
 from headrace.circuit.operators.recompute import NEXT, VERSION
-from headrace.sql.catalyst import Catalyst, class_name, type_text
+from headrace.sql.catalyst import Catalyst
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.aggregate_functions import EXTREMES, accumulation, adds_up, maintained
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of
 from headrace.sql.lowering.limit import sort_keys

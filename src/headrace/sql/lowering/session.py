@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.circuit.node import Accumulation, Expression, Sessions
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.aggregate import aggregate, collect_functions, group_key, over_groups
 from headrace.sql.lowering.aggregate_functions import accumulation, maintained
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse_keys

@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.circuit.node import Single
 from headrace.circuit.one_row import has_one_row
-from headrace.sql.catalyst import class_name
+from headrace.sql.java_names import class_name
 from headrace.sql.lowering.base import Lowered, Lowering, Rule, id_of, names_of, refuse
 from headrace.sql.lowering.clock import MIRRORED, isolated, of_clock, refuse_clock
 from headrace.sql.lowering.rewrite import Rewrite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.circuit.node import Threshold
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, projected
 from headrace.sql.lowering.clock import grows
 from headrace.sql.lowering.rewrite import Rewrite

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.circuit.node import Filter, TopK
 from headrace.circuit.operators.top_k import DENSE_MOST
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse_keys
 from headrace.sql.lowering.limit import sort_keys
 from headrace.sql.lowering.linear import filter_rows

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.circuit.node import Window
 from headrace.circuit.operators.recompute import NEXT, VERSION
-from headrace.sql.catalyst import class_name, type_text
+from headrace.sql.java_names import class_name, type_text
 from headrace.sql.lowering.base import Lowered, Lowering, id_of, names_of, refuse_keys
 from headrace.sql.lowering.per_place import per_place
 from headrace.sql.lowering.running import running
