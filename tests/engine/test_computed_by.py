@@ -41,7 +41,7 @@ def again(at_work: Running, **settings: Any) -> dict[str, str]:
     """Open the project with other settings; why views are replaced."""
     at_work.kill()
     at_work.project = replace(at_work.project, settings=replace(at_work.project.settings, **settings))
-    at_work.pipeline = at_work._opened()
+    at_work.pipeline = at_work.opened()
     changes = at_work.pipeline.definitions.carry_out(at_work.project)["changes"]
     return {c["name"]: c["reason"] for c in changes if c["kind"] == "view" and c["action"] == "replace"}
 
@@ -74,12 +74,12 @@ def test_who_only_looks_with_another_setting_loses_nothing(visits: Running) -> N
     visits.kill()
     project = visits.project
     visits.project = replace(project, settings=replace(project.settings, time_zone="Asia/Tokyo"))
-    looking = visits._opened()
+    looking = visits.opened()
     assert [c["action"] for c in looking.plan()["changes"] if c["kind"] == "view"] == ["replace", "replace"]
     del looking.spark  # which is everybody's here
     looking.stop()
     visits.project = project
-    visits.pipeline = visits._opened()
+    visits.pipeline = visits.opened()
     assert again(visits) == {}
     stepped(visits, {"visits": {"delete": [[1]]}})
     assert versions(visits) == {1}

@@ -52,7 +52,7 @@ def published(shop: Running, view: str) -> Output:
 def restarted(shop: Running) -> None:
     shop.kill()
     run._open.clear()  # another process has no file open yet
-    shop.pipeline = shop._opened()
+    shop.pipeline = shop.opened()
     shop.pipeline.definitions.carry_out(shop.project)
 
 

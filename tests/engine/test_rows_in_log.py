@@ -138,7 +138,7 @@ def test_a_backup_finds_them_in_its_own_log(shop: Running, tmp_path: Path) -> No
     shop.kill()
     (shop.pipeline.folder / "log").rename(tmp_path / "gone")
     shop.project = replace(shop.project, path=tmp_path / "again")
-    shop.pipeline = shop._opened()
+    shop.pipeline = shop.opened()
     shop.pipeline.definitions.carry_out(shop.project)
     assert [path.suffix for path in kept(shop)] == [SUFFIX] * 4
     shop.define(LATE)

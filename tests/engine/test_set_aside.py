@@ -279,5 +279,5 @@ def with_policy(shop: Running, policy: str) -> None:
     source = SourceDefinition(SOURCE, "http", {"listen": False, "tables": tables})
     shop.project = replace(shop.project, sources=(source,))
     shop.kill()
-    shop.pipeline = shop._opened()
+    shop.pipeline = shop.opened()
     shop.pipeline.definitions.carry_out(shop.project)

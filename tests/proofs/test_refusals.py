@@ -62,7 +62,7 @@ def test_refused_at_every_call(each: bool, forks: Forks, folder: Path, proof: Pr
 
     sound = world("sound")
     seen = forks.refuse(sound)["seen"]
-    assert {part(file) for _, file, _ in seen} == {"log", "state", "catalogue"}
+    assert {part(file) for _, file, _ in seen} == {"log", "state", "catalogue", "deadly.json"}
     assert wrong(sound, finished=True) == []
     rng = random.Random(f"{SEED} refusals {each}")
     places: Counter[str] = Counter()

@@ -208,7 +208,11 @@ def test_what_needs_more_memory_than_there_is_ends_with_that_and_others_go_on(vi
         for statement in (large, f"{large} ORDER BY 1", f"SELECT string_agg(t, '') FROM ({large}) l(t)"):
             error = failing("53200", connection, statement)
             assert str(error.diag.message_primary).endswith("[query.memory]")
-            assert "psql.memory" in str(error.diag.message_hint) and "MiB used" in str(error.diag.message_detail)
+            assert "psql.memory" in str(error.diag.message_hint)
+            # DuckDB tells it where it counts, unless the process was seen to take more before.
+            assert any(
+                why in str(error.diag.message_detail) for why in ("MiB used", "the process that ran it has ended")
+            )
             assert connection.execute("SELECT count(*) FROM sums").fetchone() == (ROWS,)
         copy = f"COPY ({large}) TO STDOUT".encode()
         with pytest.raises(psycopg.errors.OutOfMemory), connection.cursor().copy(copy) as copying:

@@ -135,25 +135,31 @@ def copy(project: Path, made: Cut, target: Path, on_progress: Progress) -> dict[
 
 
 def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]:
-    """A backup as a project in ``target``, every byte checked. ``{"folder", "commit", "log_end", "copied_anew"}``.
+    """A backup as a project in ``target``, every byte checked; nothing is written elsewhere, and no link followed.
+
+    ``{"folder", "commit", "log_end", "copied_anew", "functions", "code"}``: the last two are the files of functions/,
+    and whether the settings let them run.
 
     Its log goes on by another history than the one that was backed up: sinks that stand beyond it come anew, and
     sources that can copy their tables do (``copied_anew``), since they may have forgotten what came after.
 
     Raises ``backup.damaged``, ``project.exists``, ``state.layout``.
     """
-    told = _told(backup)
+    told, backup = _told(backup), backup.resolve()
+    files = {
+        place: (_put(place), size, crc) for place, (size, crc) in told["files"].items()
+    }  # all, before any is copied
     target = begin(target)
-    files: dict[str, list[int]] = told["files"]
-    total, done = sum(size for size, _ in files.values()), 0
-    for place, (size, crc) in files.items():
+    total, done = sum(size for _, size, _ in files.values()), 0
+    (target / STATE).mkdir(mode=0o700)
+    for place, (put, size, crc) in files.items():
         on_progress({"text": "copying", "done": done, "total": total})
-        part, _, name = place.partition("/")
-        put = target / (name if part == PROJECT else f"{STATE}/{name}")
-        if not (backup / place).is_file() or _copied(backup / place, put, size) != crc:
+        if (backup / place).resolve() != backup / place:
+            raise _damaged(backup / place, "it is a link: a backup has the files themselves")
+        if not (backup / place).is_file() or _copied(backup / place, target / put, size) != crc:
             raise _damaged(backup / place, "it is missing, shorter, or has other bytes than were written")
+        (target / put).chmod(0o600 if place.startswith(f"{KEPT}/") else 0o644)  # whatever the backup's are
         done += size
-    (target / STATE).chmod(0o700)
     for name in (HISTORY, PLACE):
         (target / STATE / name).unlink(missing_ok=True)
     project = read(target)
@@ -162,7 +168,19 @@ def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]
     for name in anew:
         catalog.set_meta(ANEW + name, "yes")
     catalog.close()
-    return {"folder": str(target), "commit": told["commit"], "log_end": told["log_end"], "copied_anew": anew}
+    return {
+        "folder": str(target), "commit": told["commit"], "log_end": told["log_end"], "copied_anew": anew,
+        "functions": [file.name for file in project.functions], "code": project.settings.code,
+    }  # fmt: skip
+
+
+def _put(place: str) -> str:
+    """Where a file of a backup goes, below the target. Raises ``backup.damaged`` for what no backup names."""
+    part, *names = place.split("/")
+    known = part == KEPT or (part == PROJECT and bool(names) and names[0] in DEFINITIONS)
+    if not known or not names or any(name in ("", ".", "..") or "\0" in name for name in names):
+        raise _damaged(Path(TOLD), f"it names {place!r}, which no backup has")
+    return "/".join(names if part == PROJECT else [STATE, *names])
 
 
 def _outboxes(home: Path) -> list[str]:
@@ -222,6 +240,8 @@ def _told(backup: Path) -> dict[str, Any]:
     try:
         told: dict[str, Any] = json.loads((backup / TOLD).read_text())
         layout = told["layout"]
+        if not all(isinstance(number, int) for of in told["files"].values() for number in of):
+            raise TypeError("a size or a checksum is no number")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _damaged(backup / TOLD, f"it cannot be read: {error}") from error
     if layout != LAYOUT:

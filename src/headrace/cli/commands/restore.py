@@ -37,3 +37,7 @@ def run(
     display.say(f"{display.plain(answer['folder'])} is a project at commit {answer['commit']:,}; `headrace up` there")
     if answer["copied_anew"]:
         display.say(f"copied anew at the start: {display.plain(', '.join(answer['copied_anew']))}")
+    if answer["functions"]:
+        names = display.plain(", ".join(f"functions/{name}.py" for name in answer["functions"]))
+        when = "as soon as it starts: read it before" if answer["code"] else "once headrace.yaml says `code: true`"
+        display.say(f"{names} is code that runs with your rights {when}")
