@@ -27,8 +27,10 @@ from headrace.engine.standard_error import without_noise
 from headrace.model.definition import Settings
 
 # Rules that would put into a plan what a circuit cannot step: shared sub-plans, Bloom filters, hints, sums of short
-# decimals as those of integers (which wraps the function of a window).
+# decimals as those of integers (which wraps the function of a window). And one after which a correlated subquery comes
+# between a LIMIT and its order, which Spark then drops: other rows are taken than the text says.
 EXCLUDED_RULES = (
+    "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
     "org.apache.spark.sql.catalyst.optimizer.DecimalAggregates",
     "org.apache.spark.sql.catalyst.optimizer.MergeSubplans",
     "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
