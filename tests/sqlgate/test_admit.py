@@ -103,7 +103,6 @@ REFUSED = [
     # clauses
     ("SELECT * FROM python_worker_logs()", "sql.refused", "python_worker_logs"),
     ("SELECT * FROM my_function(1)", "sql.refused", "no such function is known"),
-    ("SELECT /*+ BROADCAST(orders) */ * FROM orders", "sql.refused", "a hint"),
     ("SELECT * FROM orders TABLESAMPLE (10 PERCENT)", "sql.not_deterministic", "TABLESAMPLE"),
     ("SELECT * FROM orders TABLESAMPLE (5 ROWS)", "sql.not_deterministic", "pmod(xxhash64(id), 100)"),
     ("SELECT * FROM orders CLUSTER BY id", "sql.refused", "DISTRIBUTE BY"),

@@ -50,6 +50,7 @@ PINNED: dict[str, str] = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.optimizer.disableHints": "true",  # queries are planned here
     "spark.sql.join.asofJoin.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.cteRecursionLevelLimit": str(LEVELS),

@@ -51,7 +51,6 @@ _BARE = (
 PLANS, EXPRESSIONS, BARE = (frozenset(names.split()) for names in (_PLANS, _EXPRESSIONS, _BARE))
 
 _PARAMETER = ("a parameter", "a view is complete in its file; write the value")
-_HINT = ("a hint", "Headrace plans the query itself; leave the hint out")
 _PLACED = ("SORT BY, CLUSTER BY or DISTRIBUTE BY", "a view has no partitions to place rows in; use ORDER BY")
 _NAME = ("IDENTIFIER()", "write the name itself")
 _TIME_TRAVEL = ("VERSION AS OF or TIMESTAMP AS OF", "a view reads its relations as they are at each step")
@@ -73,7 +72,6 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "RepartitionByExpression": _PLACED,
     "Sample": ("TABLESAMPLE", "which rows it takes is not determined"),
     "ScriptTransformation": ("TRANSFORM ... USING", "it runs a program"),
-    "UnresolvedHint": _HINT,
 }
 
 
@@ -130,6 +128,9 @@ class _Gate:
     def plan(self, plan: Any, scope: frozenset[str]) -> None:
         """``scope``: lower-case names of the common table expressions in reach."""
         kind = class_name(plan)
+        if kind == "UnresolvedHint":  # the session leaves it out
+            self.plan(plan.child(), scope)
+            return
         if kind not in PLANS:
             raise self.refused(plan, *REFUSALS.get(kind, (spelled(kind), "a view is one SELECT, it only reads")))
         if kind == "UnresolvedWith":

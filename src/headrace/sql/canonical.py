@@ -205,12 +205,19 @@ class _Canonical:
         child = plan.child()
         if kind == "LocalLimit":
             return child
+        if child.output().isEmpty():  # rows without a column, as EXISTS asks for: one gives them an order
+            return self.limit_of_none(plan, kind)
         if not self.in_order(child):
             child = self.sorted(child, [])
         if kind == "Offset":
             return plan.withNewChildren(self.catalyst.seq([child]))
         local = self.catalyst.logical.LocalLimit(plan.limitExpr(), child)
         return self.catalyst.logical.GlobalLimit(plan.limitExpr(), local)
+
+    def limit_of_none(self, plan: Any, kind: str) -> Any:
+        one = self.catalyst.seq([self.build.alias(self.build.literal(1), "one")])
+        rows = plan.withNewChildren(self.catalyst.seq([self.catalyst.logical.Project(one, plan.child())]))
+        return self.catalyst.logical.Project(self.catalyst.seq([]), self.limit(rows, kind))
 
     def in_order(self, plan: Any) -> bool:
         while class_name(plan) in (*_PASSING, *_LIMITS):

@@ -129,12 +129,15 @@ class Aggregates:
         made, orders = self.build.expressions, self.catalyst.items(function.orderExpressions())
         ascending = not orders or class_name(orders[0].direction()) == "Ascending"
         known = self.made.CollectSet(function.child()).toAggregateExpression(False, aggregate.filter())
-        texts = made.SortArray(known, self.build.literal(ascending))
-        nothing = class_name(function.delimiter()) == "Literal" and function.delimiter().value() is None
-        between = self.build.literal("") if nothing else function.delimiter()
-        joined = made.ArrayJoin(texts, between, self.build.none())
+        return self.joined(made.SortArray(known, self.build.literal(ascending)), function)
+
+    def joined(self, texts: Any, listed: Any) -> Any:
+        """What a LISTAGG makes of these texts, a list: NULL of none."""
+        made, delimiter = self.build.expressions, listed.delimiter()
+        nothing = class_name(delimiter) == "Literal" and delimiter.value() is None
+        joined = made.ArrayJoin(texts, self.build.literal("") if nothing else delimiter, self.build.none())
         none = made.EqualTo(made.Size(texts, False), self.build.literal(0))
-        return made.If(none, self.build.null(function.dataType()), joined)
+        return made.If(none, self.build.null(listed.dataType()), joined)
 
     def pivot(self, aggregate: Any, function: Any, _: bool) -> Any:
         """The one value there is of each pivoted value, as the greatest: an array in their order."""

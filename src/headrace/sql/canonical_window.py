@@ -135,6 +135,8 @@ class Windows:
         inner = function.aggregateFunction() if class_name(function) == "AggregateExpression" else function
         if class_name(inner) in PEERS:
             parts.peers.append(entry)
+        elif class_name(inner) == "ListAgg" and not expression.windowSpec().orderSpec().isEmpty():
+            self.listed(entry, function, parts)
         elif class_name(inner) in SEQUENCES and not rows and not whole:
             self.range_sequence(entry, inner, parts)
         elif class_name(inner) in SEQUENCES:
@@ -143,6 +145,18 @@ class Windows:
             self.aggregate(entry, function, parts.total if rows and not whole else parts.peers, parts)
         else:
             parts.total.append(entry)
+
+    def listed(self, entry: Any, function: Any, parts: _Parts) -> None:
+        """The texts of a frame in the window's order, by their list: Spark gives LISTAGG there no other order."""
+        listed, old = function.aggregateFunction(), entry.child().windowSpec()
+        made = self.aggregates.made.CollectList(listed.child()).toAggregateExpression(False, function.filter())
+        collected = self.build.alias(self.expressions.WindowExpression(made, old), "listed")
+        self.entry(collected, parts)
+        known = parts.finished.pop(collected.exprId().id(), None)
+        texts = collected.toAttribute() if known is None else known.child()
+        parts.changed = True
+        joined = self.aggregates.joined(texts, listed)
+        parts.finished[entry.exprId().id()] = entry.withNewChildren(self.catalyst.seq([joined]))
 
     def aggregate(self, entry: Any, function: Any, group: list[Any], parts: _Parts) -> None:
         """An aggregate over the set of a frame's rows, each of its parts in a window of its own."""

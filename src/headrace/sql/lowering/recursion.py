@@ -14,7 +14,7 @@ DEEPEST = 3  # recursive queries, each in the recursive part of the one before: 
 
 def loop(lowering: Lowering, plan: Any, needed: set[int]) -> Lowered:
     """Every column is kept, as the next level may read it."""
-    if plan.limit().isDefined():
+    if plan.limit().isDefined() and plan.limit().get() != -1:  # which LIMIT ALL is
         raise refuse("a LIMIT on a recursive query", "which rows come first is not determined", "leave the LIMIT out")
     anchor = part(lowering, plan.anchor())
     lowering.loops[int(plan.id())] = lowering.around
