@@ -59,22 +59,24 @@ def children(shop: Pipeline) -> list[psutil.Process]:
     return [found := psutil.Process(shop.asking._process.pid), *found.children(recursive=True)]
 
 
-def goes_on(shop: Pipeline, number: int) -> None:
-    push(shop, number)
-    assert ask(shop, "SELECT n, (SELECT count(*) FROM orders) AS m FROM counted") == [(number, number)]
+def goes_on(shop: Pipeline) -> None:
+    ((number,),) = ask(shop, "SELECT n FROM counted")
+    push(shop, number + 1)
+    assert ask(shop, "SELECT n, (SELECT count(*) FROM orders) AS m FROM counted") == [(number + 1, number + 1)]
 
 
 def test_a_query_that_no_cancellation_ends_ends_with_its_time(shop: Pipeline) -> None:
-    goes_on(shop, 2)
+    goes_on(shop)
+    ((number,),) = ask(shop, "SELECT n FROM counted")
     began = time.monotonic()
     frozen = threading.Thread(target=lambda: errors.append(refused(shop, FROZEN, 2)))
     errors: list[HeadraceError] = []
     frozen.start()
-    push(shop, 3)  # while it is at work
+    push(shop, number + 1)  # while it is at work
     frozen.join(30)
     assert [error.code for error in errors] == ["query.timeout"]
     assert time.monotonic() - began < 20
-    goes_on(shop, 4)
+    goes_on(shop)
 
 
 def test_a_query_that_nobody_waits_for_ends(shop: Pipeline) -> None:
@@ -82,7 +84,7 @@ def test_a_query_that_nobody_waits_for_ends(shop: Pipeline) -> None:
     began = time.monotonic()
     assert refused(shop, FROZEN, 30, lambda: time.monotonic() < left).code == "query.canceled"
     assert time.monotonic() - began < 20
-    goes_on(shop, 5)
+    goes_on(shop)
 
 
 @pytest.mark.parametrize(("text", "code", "why"), [
@@ -93,12 +95,13 @@ def test_a_query_that_nobody_waits_for_ends(shop: Pipeline) -> None:
 def test_a_query_that_takes_too_much_ends(text: str, code: str, why: str, shop: Pipeline) -> None:
     error = refused(shop, text)
     assert (error.code, why in str(error)) == (code, True), error
-    goes_on(shop, ask(shop, "SELECT n FROM counted")[0][0] + 1)
+    goes_on(shop)
 
 
 def test_what_answers_may_be_killed(shop: Pipeline) -> None:
+    goes_on(shop)
     killed = children(shop)
     for each in killed:
         each.kill()
     psutil.wait_procs(killed[1:], 10)
-    goes_on(shop, ask(shop, "SELECT n FROM counted")[0][0] + 1)
+    goes_on(shop)

@@ -198,11 +198,16 @@ def test_what_commands_change_is_written_down_without_values_of_rows(tmp_path: P
     server = ControlServer(folder, lambda verb, arguments, progress: {"verb": verb})
     server.start()
     try:
-        arguments = {"id": "3", "row": {"card": "4111"}, "cells": {"card": "4111"}, "as": "insert"}
+        arguments = {
+            "id": "3",
+            "row": {"card": "card number 4111"},
+            "cells": {"card": "card number 4111"},
+            "as": "insert",
+        }
         assert verbs.call(folder, "quarantine_fix", arguments, lambda event: None) == {"verb": "quarantine_fix"}
         verbs.call(folder, "rebuild", {"views": ["orders", "revenue"], "all": False}, lambda event: None)
         verbs.call(folder, "drop", {"view": "orders"}, lambda event: None)
-        verbs.call(folder, "sql", {"sql": "SELECT 4111"}, lambda event: None)
+        verbs.call(folder, "sql", {"sql": "SELECT card number 4111"}, lambda event: None)
         verbs.call(folder, "status", {}, lambda event: None)
     finally:
         server.close()
@@ -218,7 +223,7 @@ def test_what_commands_change_is_written_down_without_values_of_rows(tmp_path: P
         (user, "stop", None, "local", "begun", {}),
         (user, "stop", None, "local", "failed", {"code": "project.not_running"}),
     ]
-    assert b"4111" not in b"".join(path.read_bytes() for path in log.folder.iterdir())
+    assert b"card number 4111" not in b"".join(path.read_bytes() for path in log.folder.iterdir())
 
 
 def test_who_reads_the_audit_log_is_written_down_once_a_minute(access: Access, clock: Clock) -> None:
