@@ -269,6 +269,21 @@ def test_a_token_is_the_password_and_what_it_may_not_read_does_not_exist(views: 
             assert shown == [("others",)]
 
 
+def test_a_password_is_compared_whole(views: Views) -> None:
+    asked: list[str] = []
+
+    def known(user: str, password: str, address: str) -> Asker:
+        asked.append(password)
+        return Asker(user, lambda: lambda relation: True, lambda: ANYONE, "")
+
+    with serving(views, known) as served, socket.create_connection(served.address, timeout=20) as raw:
+        raw.sendall(StartupMessage(params={"user": "ada"}).to_wire())
+        raw.sendall(b"p" + (4 + len(b"x\0and more\0")).to_bytes(4, "big") + b"x\0and more\0")
+        while raw.recv(1 << 16):  # until it is closed
+            pass
+    assert asked == []
+
+
 def test_a_token_that_was_revoked_opens_nothing_more_within_its_connection(views: Views) -> None:
     revoked = threading.Event()
 

@@ -220,6 +220,15 @@ def test_nothing_but_one_select_over_the_project_is_run(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p", "secret.csv"]
 
 
+def test_no_setting_tells_of_the_machine(tmp_path: Path) -> None:
+    published = Published(tmp_path / "p")
+    published.step([Rows({(1, 1): 1})])
+    with asking(published) as questions:
+        found = questions.ask("SELECT name, value FROM duckdb_settings()").table.to_pylist()
+    told = {row["name"]: row["value"] for row in found if row["value"] and str(Path.home()) in row["value"]}
+    assert told == {}
+
+
 def test_a_refused_query_says_why_and_what_is_near(tmp_path: Path) -> None:
     published = Published(tmp_path / "p")
     published.step([Rows({(1, 1): 1})])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ def hold(project: Path, command: str) -> Iterator[None]:
     """
     path = project / FILE
     path.parent.mkdir(mode=0o700, exist_ok=True)
+    _tighten(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _taken(descriptor, fcntl.LOCK_EX, 0.3):  # the look of `wait_free` may hold it for an instant
@@ -33,6 +35,13 @@ def hold(project: Path, command: str) -> Iterator[None]:
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+def _tighten(folder: Path) -> None:
+    """Rows and tokens lie in it: where others of the machine could look into a folder of ours they cannot any more."""
+    found = folder.stat()
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) & 0o077:
+        folder.chmod(0o700)
 
 
 def holder(project: Path) -> tuple[int, str] | None:

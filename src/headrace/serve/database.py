@@ -69,7 +69,7 @@ def opened(memory: str, dialect: Mapping[str, Any] | None = None) -> duckdb.Duck
     for name, value in (dialect or {}).items():
         connection.execute(compose("SET GLOBAL {name} = {value}", name=name, value=f"'{value}'"))
     for name, value in {
-        "memory_limit": memory, "TimeZone": "UTC", "python_enable_replacements": False,
+        "memory_limit": memory, "TimeZone": "UTC", "python_enable_replacements": False, "secret_directory": "",
         "autoinstall_known_extensions": False, "autoload_known_extensions": False, "enable_external_access": False,
     }.items():  # fmt: skip
         connection.execute(compose("SET {name} = {value}", name=name, value=f"'{value}'"))

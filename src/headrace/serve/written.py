@@ -61,7 +61,12 @@ def filter_of(column: str, text: str) -> Filter:
 
 def words(name: str, text: str) -> list[str]:
     """Parts of a list; one with a comma in it stands in double quotes."""
-    found = next(csv.reader([text], strict=True), []) if text else []
+    try:
+        found = next(csv.reader([text], strict=True), []) if text else []
+    except csv.Error as error:
+        raise HeadraceError(
+            "api.request", f"'{name}={text}' is no list", why=str(error), next=f'{name}=COLUMN,"COLUMN, WITH A COMMA"'
+        ) from None
     if not all(found) and name in ("order", "select"):
         raise HeadraceError("api.request", f"'{name}={text}' has an empty part", next=f"{name}=COLUMN,COLUMN")
     return found

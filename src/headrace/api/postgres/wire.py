@@ -73,7 +73,10 @@ class Wire:
 
     def read_password(self, seconds: float) -> PGMessage:
         self._decoder.phase = ConnectionPhase.AUTHENTICATING
-        return self._framed(seconds, STARTUP_BYTES)
+        frame = self._framed(seconds, STARTUP_BYTES)
+        if b"\0" in frame[5:-1]:  # only what stands before it would be compared
+            raise Malformed("a password with a zero byte in it")
+        return self._decoded(frame)
 
     def read(self, seconds: float | None) -> PGMessage:
         """The next message; what was collected is sent first if there is none yet.
@@ -81,7 +84,7 @@ class Wire:
         Raises ``Gone``, ``Malformed``, and ``TimeoutError`` when none begins within that time.
         """
         self._decoder.phase = ConnectionPhase.READY
-        return self._framed(seconds, MESSAGE_BYTES)
+        return self._decoded(self._framed(seconds, MESSAGE_BYTES))
 
     def write(self, *messages: PGMessage | bytes) -> None:
         """Collect messages to send. Raises ``Gone``."""
@@ -122,7 +125,7 @@ class Wire:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _framed(self, seconds: float | None, most: int) -> PGMessage:
+    def _framed(self, seconds: float | None, most: int) -> bytes:
         while True:
             head = self._take(1, None if seconds is None else time.monotonic() + seconds)
             end = time.monotonic() + REST_S
@@ -132,7 +135,7 @@ class Wire:
                 raise Malformed(f"a message of {length:,} bytes; at most {most:,} are taken")
             body = self._take(length - 4, end)
             if head[0] not in _PASSED_OVER:
-                return self._decoded(head + body)
+                return head + body
 
     def _decoded(self, frame: bytes) -> PGMessage:
         self._decoder.clear()

@@ -11,7 +11,12 @@ from headrace.sinks.alerts.sink import Again
 from headrace.sinks.connectors.webhook.config import Address
 
 _IP = ipaddress.IPv4Address | ipaddress.IPv6Address
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# IPv6 addresses whose last four bytes are an IPv4 one: of translators, mapped, and the old compatible ones.
+_EMBEDDING = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96")))
+# Of no public network, though Python may say so: translators' own, site-local, protocols', and Azure's host.
+_NEVER = tuple(
+    map(ipaddress.ip_network, ("64:ff9b:1::/48", "fec0::/10", "192.0.0.0/24", "168.63.129.16/32", "100.64.0.0/10"))
+)
 
 
 def reachable(address: Address, allow: Collection[str], where: str = "") -> list[str]:
@@ -41,7 +46,8 @@ def reachable(address: Address, allow: Collection[str], where: str = "") -> list
 
 
 def _public(ip: _IP) -> bool:
-    return ip.is_global and not ip.is_multicast and all(_public(inner) for inner in _inside(ip))
+    never = ip.is_multicast or any(ip in network for network in _NEVER)
+    return ip.is_global and not never and all(map(_public, _inside(ip)))
 
 
 def _loopback(ip: _IP) -> bool:
@@ -54,7 +60,9 @@ def _inside(ip: _IP) -> list[_IP]:
     if isinstance(ip, ipaddress.IPv4Address):
         return []
     found: list[_IP] = [one for one in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())) if one is not None]
-    return [*found, ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)] if ip in _NAT64 else found
+    own = ip.is_loopback or ip.is_unspecified
+    embeds = not own and any(ip in network for network in _EMBEDDING)
+    return [*found, ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)] if embeds else found
 
 
 def _not_allowed(address: Address, why: str, where: str) -> Again:
