@@ -61,7 +61,8 @@ def test_a_circuit_that_ends_spark_twice_is_known(tmp_path: Path) -> None:
         assert Deadly(tmp_path, 0).careful, number
     deadly = Deadly(tmp_path, 0)
     assert deadly.known("a@1") and not deadly.known("b@1")
-    assert "Spark's process ended while this view was computed" in str(deadly.error("a@1"))
+    assert "Spark's process ended while this view was computed" in str(deadly.error())
+    assert not deadly.known("a@1", published=True), "it has outlived the steps that were published"
     deadly.recovered()
     assert not Deadly(tmp_path, 0).careful and Deadly(tmp_path, 0).known("a@1")
     deadly.forget(["a@1"])

@@ -47,18 +47,20 @@ class Deadly:
         self._in_turn, self._lock = threading.Lock(), threading.Lock()
         self._watch = _Watch()
 
-    def known(self, circuit: str) -> bool:
-        return self.times.get(circuit, 0) >= TIMES
+    def known(self, circuit: str, *, published: bool = False) -> bool:
+        """``published``: in a step that was published before, which it has outlived once."""
+        return self.times.get(_named(circuit, published), 0) >= TIMES
 
-    def error(self, circuit: str) -> HeadraceError:
+    def error(self) -> HeadraceError:
         return HeadraceError(
             "spark.lost", f"{ENDED} while this view was computed",
             why="it asks for more memory than there is, comes back from a row too late, or runs code that ends it",
         )  # fmt: skip
 
     @contextmanager
-    def alone(self, spark: SparkSession, circuit: str) -> Iterator[None]:
+    def alone(self, spark: SparkSession, circuit: str, *, published: bool = False) -> Iterator[None]:
         """Inside the job of one circuit runs. If Spark's process ends and no other was running, it was that one."""
+        circuit = _named(circuit, published)
         with self._in_turn if circuit in self.together else nullcontext():
             if gone := lost_spark(spark):
                 raise gone
@@ -105,7 +107,7 @@ class Deadly:
 
     def forget(self, circuits: Iterable[str]) -> None:
         """They may run again."""
-        known = self.times.keys() & set(circuits)
+        known = self.times.keys() & {_named(c, published) for c in circuits for published in (False, True)}
         for circuit in known:
             del self.times[circuit]
         if known:
@@ -117,6 +119,10 @@ class Deadly:
             new = self.path.with_suffix(".new")
             new.write_text(json.dumps(kept))
             new.replace(self.path)
+
+
+def _named(circuit: str, published: bool) -> str:
+    return f"{circuit}, again" if published else circuit
 
 
 class _Watch:

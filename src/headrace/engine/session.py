@@ -73,6 +73,10 @@ PINNED: dict[str, str] = {
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Others on the machine reach Spark's ports; no further without the secret, which each process makes of its own.
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.cleaner.periodicGC.interval": "2min",

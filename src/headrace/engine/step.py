@@ -74,7 +74,7 @@ class Stepper:
         self, spark: SparkSession, program: Program, log: Path, kept: Kept, folder: Path, partitions: int,
         filled: Iterable[str] = (), *, counting: bool = False, deadly: Deadly | None = None,
     ) -> None:  # fmt: skip
-        self.deadly = deadly or Deadly(folder, 0)
+        self.deadly, self.published = deadly or Deadly(folder, 0), False  # whether the step was published before
         self.spark, self.program, self.kept, self.folder = spark, program, kept, folder
         self.log, self.reader = log, LogReader(log)
         self.frames = Frames(spark, program, ReadLog(), partitions, filled, counting=counting)
@@ -88,6 +88,7 @@ class Stepper:
 
         ``again``: the step was published before a crash, and what it published stays where it is.
         """
+        self.published = again
         refs = self.reader.refs(after, upto)
         counts: dict[str, int] = {}
         for ref in refs:
@@ -112,7 +113,7 @@ class Stepper:
     def at_once(self, changed: set[str], step: Step, name: str, result: Result) -> tuple[bool, Exception | None]:
         """All circuits in one job or two, if none needs more: (whether that was done, why it did not work)."""
         due = self.program.downstream(changed & {c.name for c in self.program.circuits})
-        if any(map(self.deadly.known, due)):
+        if any(map(self.is_deadly, due)):
             return False, None
         try:
             plans = self.plans_at_once(due)
@@ -150,7 +151,7 @@ class Stepper:
             active = [c for c in circuits if (c.name in changed if c.relation is not None else self.due(c, here))]
             if not active:
                 continue
-            apart = self.deadly.careful or any(self.deadly.known(c.name) for c in active)
+            apart = self.deadly.careful or any(self.is_deadly(c.name) for c in active)
             for number, some in enumerate([[c] for c in active] if apart else [active]):
                 for feed, path in self.job(some, here, f"{name}.{level}.{number}", wide, result):
                     feeds.setdefault(feed, []).append(path)
@@ -227,12 +228,15 @@ class Stepper:
     def job(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
         """Run circuits of one level together; on failure one by one, to know whose fault it is. (feed, file) made."""
         for circuit in circuits:
-            if self.deadly.known(circuit.name):
-                raise CircuitFailed(circuit, self.deadly.error(circuit.name), self, step)
+            if self.is_deadly(circuit.name):
+                raise CircuitFailed(circuit, self.deadly.error(), self, step)
         if len(circuits) == 1:
-            with self.deadly.alone(self.spark, circuits[0].name):
+            with self.deadly.alone(self.spark, circuits[0].name, published=self.published):
                 return self.ran(circuits, step, name, wide, result)
         return self.ran(circuits, step, name, wide, result)
+
+    def is_deadly(self, circuit: str) -> bool:
+        return self.deadly.known(circuit, published=self.published)
 
     def ran(self, circuits: list[Circuit], step: Step, name: str, wide: bool, result: Result) -> list[tuple[str, str]]:
         try:
