@@ -57,8 +57,9 @@ class Canaries:
     def _accept(self) -> None:
         with suppress(OSError):  # it is closed
             while True:
-                self.listener.accept()[0].close()
-                self.connections += 1
+                connection = self.listener.accept()[0]
+                self.connections += 1  # before who has come goes on
+                connection.close()
 
     def opened(self) -> int:
         with suppress(BlockingIOError):
