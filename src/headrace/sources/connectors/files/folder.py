@@ -61,7 +61,7 @@ class Folder:
             with os.scandir(self.path) as entries:
                 for entry in entries:
                     format_ = self._format(entry.name)
-                    if format_ is not None and entry.is_file():
+                    if format_ is not None and entry.is_file() and self._inside(entry):
                         found.append(self._seen(entry, format_))
         except OSError as error:
             raise HeadraceError(
@@ -72,6 +72,10 @@ class Folder:
                 next="create it, or correct 'path'",
             ) from None
         return sorted((file for file in found if file is not None), key=lambda file: file.name)
+
+    def _inside(self, entry: os.DirEntry[str]) -> bool:
+        """Whether it is a file of the folder, or a link to one: who may put files here may not read others by them."""
+        return not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(self.path.resolve())
 
     def _seen(self, entry: os.DirEntry[str], format_: Format) -> Seen | None:
         try:
