@@ -1,6 +1,6 @@
 """Goal: where Spark's process ends, `up` says so and begins it again after a pause; what is served beside goes on.
 
-Method: `up` over a pipeline that says what it is told to.
+Method: `up` runs a pipeline that ends with the errors that the test gives it.
 """
 
 from __future__ import annotations

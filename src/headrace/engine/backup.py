@@ -146,9 +146,8 @@ def restore(backup: Path, target: Path, on_progress: Progress) -> dict[str, Any]
     Raises ``backup.damaged``, ``project.exists``, ``state.layout``.
     """
     told, backup = _told(backup), backup.resolve()
-    files = {
-        place: (_put(place), size, crc) for place, (size, crc) in told["files"].items()
-    }  # all, before any is copied
+    # Every place is looked at before a file is copied.
+    files = {place: (_put(place), size, crc) for place, (size, crc) in told["files"].items()}
     target = begin(target)
     total, done = sum(size for _, size, _ in files.values()), 0
     (target / STATE).mkdir(mode=0o700)

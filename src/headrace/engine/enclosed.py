@@ -19,8 +19,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 import psutil
@@ -44,10 +44,9 @@ MEMORY_MORE = 1 << 30  # of its processes together, beside twice its heap
 
 
 class Asking(Protocol):
-    """Who does the work of queries. One is done at once."""
+    """What runs queries, one at a time."""
 
-    @contextmanager
-    def turn(self, deadline: Deadline) -> Iterator[None]:
+    def turn(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Raises ``query.timeout`` where others take all of its time."""
 
     def do(self, work: Callable[..., T], *given: Any, deadline: Deadline, still_wanted: Callable[[], bool]) -> T:
@@ -65,10 +64,8 @@ class Here:
     def __init__(self, spark: SparkSession, lock: threading.Lock) -> None:
         self.spark, self.lock = spark, lock
 
-    @contextmanager
-    def turn(self, deadline: Deadline) -> Iterator[None]:
-        with _turn(self.lock, deadline):
-            yield
+    def turn(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return deadline.held(self.lock)
 
     def do(self, work: Callable[..., T], *given: Any, deadline: Deadline, still_wanted: Callable[[], bool]) -> T:
         with bounded(self.spark, deadline.seconds, deadline.end, still_wanted):
@@ -92,10 +89,8 @@ class Enclosed:
         self._stream: socket.socket | None = None
         self._closed = False
 
-    @contextmanager
-    def turn(self, deadline: Deadline) -> Iterator[None]:
-        with _turn(self._lock, deadline):
-            yield
+    def turn(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return deadline.held(self._lock)
 
     def begin(self) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -193,16 +188,6 @@ class _Answer:
 
     def __init__(self, made: Any = None, error: Exception | None = None, *, ended: bool = False) -> None:
         self.made, self.error, self.ended = made, error, ended
-
-
-@contextmanager
-def _turn(lock: threading.Lock, deadline: Deadline) -> Iterator[None]:
-    if not lock.acquire(timeout=deadline.left):
-        raise bounds.timeout(deadline.seconds)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _processes(process: subprocess.Popen[bytes] | None) -> list[psutil.Process]:

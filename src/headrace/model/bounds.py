@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -30,6 +32,16 @@ class Deadline:
     def left(self) -> float:
         """Seconds until then, of those that a lock can wait."""
         return min(max(self.end - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+
+    @contextmanager
+    def held(self, lock: threading.Lock) -> Iterator[None]:
+        """Holds the lock for the block. Raises ``query.timeout`` where others hold it until the query is over."""
+        if not lock.acquire(timeout=self.left):
+            raise timeout(self.seconds)
+        try:
+            yield
+        finally:
+            lock.release()
 
     def check(self) -> None:
         """Raises ``query.timeout`` once it is over."""

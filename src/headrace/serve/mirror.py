@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from headrace.catalog.store import Catalog, StepRecord, ViewRecord
 from headrace.formats import recorded
-from headrace.model import bounds
 from headrace.model.bounds import NEVER, Deadline
 from headrace.model.errors import HeadraceError
 from headrace.model.schema import Relation
@@ -265,13 +264,8 @@ class Mirror:
     @contextmanager
     def _alone(self, name: str, deadline: Deadline) -> Iterator[None]:
         """The block is the only one that brings a relation forward. Raises ``query.timeout``."""
-        lock = self._locks.setdefault(name, threading.Lock())
-        if not lock.acquire(timeout=deadline.left):
-            raise bounds.timeout(deadline.seconds)
-        try:
+        with deadline.held(self._locks.setdefault(name, threading.Lock())):
             yield
-        finally:
-            lock.release()
 
     def _brought(self, name: str, last: StepRecord | None, upto: int, bring: Callable[[Held | None], Held]) -> Contents:
         """What a relation holds ``upto`` step ``last``, to which ``bring`` brings what is held of it. ``_alone``."""

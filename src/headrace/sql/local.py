@@ -322,11 +322,9 @@ class _Forms:
 
     def ratio(self, expression: Any, *children: Any) -> Local | None:
         left, right = (self.of(child) for child in children)
-        return (
-            None
-            if left is None or right is None or not _ansi(expression)
-            else Ratio(left, right, type_text(expression))
-        )
+        if left is None or right is None or not _ansi(expression):
+            return None
+        return Ratio(left, right, type_text(expression))
 
     def sliced(self, text: Any, begin: Any, length: Any) -> Local | None:
         """substring from a constant place that counts from 1, of a constant length."""

@@ -102,7 +102,7 @@ def _times(argument: Any) -> float:
 
 
 def _elements(types: list[str]) -> Excess:
-    """Of a sequence from ``a`` to ``b`` by ``c``; between times in seconds, months being as long as the shortest."""
+    """A sequence from ``a`` to ``b`` by ``c``. Times count in seconds, and a month has 28 days."""
     place, step = "CAST({} AS DOUBLE)", "1D"
     if types[0] == "date":
         place, step = "86400D * unix_date({})", "86400D"
